@@ -1,0 +1,60 @@
+"""Fast low-rank-representation spatial pyramid matching for image classification.
+
+The names below are loaded when they are first used, so that importing the
+package, and starting its command, stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .classifier import ImageClassifier, load_model
+    from .codebook import learn_codebook
+    from .encoders import LRREncoder
+    from .features import SpatialPyramidFeatures
+    from .images import find_images, read_image
+    from .pyramid import SpatialPyramid
+    from .sift import dense_sift
+    from .svm import LinearSVM
+
+_HOMES = {
+    "ImageClassifier": "classifier",
+    "LRREncoder": "encoders",
+    "LinearSVM": "svm",
+    "SpatialPyramid": "pyramid",
+    "SpatialPyramidFeatures": "features",
+    "dense_sift": "sift",
+    "find_images": "images",
+    "learn_codebook": "codebook",
+    "load_model": "classifier",
+    "read_image": "images",
+}
+
+__all__ = [
+    "ImageClassifier",
+    "LRREncoder",
+    "LinearSVM",
+    "SpatialPyramid",
+    "SpatialPyramidFeatures",
+    "dense_sift",
+    "find_images",
+    "learn_codebook",
+    "load_model",
+    "read_image",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,49 @@
+"""Every default value of the library, once.
+
+Signatures and the command line both read their defaults here, so this module
+imports nothing: ``lrrspm --help`` must not wait for NumPy or numba.
+"""
+
+MAX_SIDE = 300
+"""Longest side of an image in pixels; larger images are shrunk to it."""
+
+STEP = 6
+"""Distance between neighbouring patches in pixels."""
+
+PATCH_SIZE = 16
+"""Side of a patch in pixels, a multiple of 4."""
+
+CODEBOOK_SIZE = 256
+"""Number of atoms k in a codebook."""
+
+REGULARIZATION = 0.7
+"""The paper's lambda."""
+
+THRESHOLD = 0.98
+"""The paper's epsilon."""
+
+LEVELS = (1, 2, 4)
+"""Cells along each side, one number a pyramid level."""
+
+N_SAMPLES = 200_000
+"""Descriptors that a codebook is learnt from."""
+
+C = 10.0
+"""Penalty of the support vector machine."""
+
+TRAIN_PER_CLASS = 100
+"""Training images a class in ``evaluate``."""
+
+SPLITS = 5
+"""Random splits in ``evaluate``."""
+
+SEED = 0
+"""Seed of the command line; the library's ``random_state`` defaults to None."""
+
+HELD_OUT = 0.2
+"""Share of each class that ``train`` keeps aside for its estimate."""
+
+IMAGE_SUFFIXES = (
+    ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+)  # fmt: skip
+"""File names that count as pictures, in any letter case."""

@@ -1,0 +1,174 @@
+"""The protocol: random splits by class, everything else tested, mean of per-class accuracies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from . import config
+from .classifier import ImageClassifier, fit_together
+from .features import fit_all, transform_all
+from .stages import Stages
+
+
+def evaluate(
+    paths: Sequence[str],
+    labels: Sequence[str],
+    classifier: ImageClassifier,
+    train_per_class: int = config.TRAIN_PER_CLASS,
+    splits: int = config.SPLITS,
+    shared_codebook: bool = False,
+    seed: int = config.SEED,
+    stages: Stages | None = None,
+) -> dict[str, Any]:
+    """Train and test a classifier on several random splits.
+
+    Parameters
+    ----------
+    paths, labels : sequences of N strings
+    classifier : ImageClassifier
+        Unfitted; each split trains a clone of it with a seed of its own.
+    train_per_class : int
+        Training images a class; all others are test images.
+    splits : int
+    shared_codebook : bool
+        One codebook from all images, test images included (the paper's way),
+        instead of one from each split's training images.
+    seed : int
+        Seed of the splits and the classifiers.
+    stages : Stages or None
+        Where the seconds are added up.
+
+    Returns
+    -------
+    dict
+        ``accuracy`` (``mean``, ``std`` with n - 1, ``splits``; percent),
+        ``per_class`` (mean accuracy of each class, percent), ``confusion``
+        (counts over all splits, rows the true classes), ``seconds`` by stage,
+        ``images``, ``classes``, ``class_names``.
+    """
+    stages = stages or Stages()
+    y = np.asarray(labels)
+    names = np.unique(y)
+    if splits < 1:
+        raise ValueError(f"splits must be at least 1, got {splits}")
+    seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
+    train = [split_by_class(y, train_per_class, s) for s in seeds]
+    models = [clone(classifier).set_params(random_state=s) for s in seeds]
+    if shared_codebook:
+        features = models[0].new_features()
+        everything = np.arange(len(y))
+        fit_all([features], paths, [everything], stages)
+        matrices = transform_all([features], paths, stages) * splits
+        for model, vectors, indices in stages.track(
+            "training", zip(models, matrices, train, strict=True), splits
+        ):
+            model.features_ = features
+            with stages.timed("train"):
+                model.fit_svm(vectors[indices], y[indices])
+    else:
+        matrices = fit_together(models, paths, y, train, stages)
+
+    accuracies = []
+    confusion = np.zeros((len(names), len(names)), np.int64)
+    with stages.timed("test"):
+        for model, vectors, indices in zip(models, matrices, train, strict=True):
+            test = np.setdiff1d(np.arange(len(y)), indices)
+            matrix = count_confusions(names, y[test], model.svm_.predict(vectors[test]))
+            accuracies.append(class_accuracies(matrix))
+            confusion += matrix
+    means = np.mean(accuracies, axis=1)
+    return {
+        "accuracy": {
+            "mean": float(means.mean()),
+            "std": float(means.std(ddof=1)) if splits > 1 else None,
+            "splits": means.tolist(),
+        },
+        "per_class": dict(zip(names.tolist(), np.mean(accuracies, axis=0).tolist(), strict=True)),
+        "confusion": confusion.tolist(),
+        "seconds": dict(stages.seconds),
+        "images": len(y),
+        "classes": len(names),
+        "class_names": names.tolist(),
+    }
+
+
+def train_with_estimate(
+    paths: Sequence[str],
+    labels: Sequence[str],
+    classifier: ImageClassifier,
+    estimate: bool = True,
+    stages: Stages | None = None,
+) -> float | None:
+    """Fit a classifier to all images, and estimate how good it is.
+
+    The estimate is the mean per-class accuracy (percent) of a second
+    classifier on a fifth of each class that was kept aside from it, or None
+    where it is not asked for or no class can spare an image. It joins
+    the classifier's ``summary_``.
+    """
+    stages = stages or Stages()
+    y = np.asarray(labels)
+    everything = np.arange(len(y))
+    kept = _training_part(y, 0 if classifier.random_state is None else classifier.random_state)
+    held_out = np.setdiff1d(everything, kept)
+    if not estimate or not len(held_out):
+        fit_together([classifier], paths, y, [everything], stages)
+        return None
+    trial = clone(classifier)
+    vectors = fit_together([trial, classifier], paths, y, [kept, everything], stages)[0]
+    with stages.timed("test"):
+        names = np.unique(y[held_out])
+        predicted = trial.svm_.predict(vectors[held_out])
+        hits = [float(np.mean(predicted[y[held_out] == name] == name)) for name in names]
+    accuracy = 100 * float(np.mean(hits))
+    classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
+    return accuracy
+
+
+def split_by_class(labels: NDArray[Any], train_per_class: int, seed: int) -> NDArray[np.int64]:
+    """Indices of random training images, the same number from each class, sorted."""
+    if train_per_class < 1:
+        raise ValueError(f"train_per_class must be at least 1, got {train_per_class}")
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for name in np.unique(labels):
+        members = np.flatnonzero(labels == name)
+        if len(members) <= train_per_class:
+            raise ValueError(
+                f"class {name!r} has {len(members)} images; {train_per_class} training images "
+                f"leave none to test; use at most {len(members) - 1} training images a class, "
+                "or leave the class out"
+            )
+        chosen.append(rng.choice(members, train_per_class, replace=False))
+    return np.sort(np.concatenate(chosen))
+
+
+def _training_part(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
+    """What is left of each class when its share has been kept aside."""
+    rng = np.random.default_rng(seed)
+    chosen = []
+    for name in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == name))
+        chosen.append(members[round(config.HELD_OUT * len(members)) :])
+    return np.sort(np.concatenate(chosen))
+
+
+def count_confusions(
+    names: NDArray[Any], truth: NDArray[Any], predicted: NDArray[Any]
+) -> NDArray[np.int64]:
+    """Confusion counts: rows the true classes, columns the predicted ones."""
+    matrix = np.zeros((len(names), len(names)), np.int64)
+    np.add.at(matrix, (np.searchsorted(names, truth), np.searchsorted(names, predicted)), 1)
+    return matrix
+
+
+def class_accuracies(confusion: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Percent right of each row; NaN for a class that was not tested."""
+    totals = confusion.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return 100 * np.diag(confusion) / totals

@@ -1,0 +1,262 @@
+"""The stages composed: many images -> a matrix of vectors, in parallel and streamed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from . import config
+from .encoders import BLOCK, CodebookEncoder, LRREncoder
+from .images import read_image, shrink
+from .parallel import ordered_map, workers
+from .pyramid import SpatialPyramid
+from .sift import DenseDescriptors, as_gray, dense_sift
+from .stages import Stages
+
+Image = str | os.PathLike[str] | NDArray[Any]
+
+
+class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Images to vectors: dense SIFT, encoder, spatial pyramid.
+
+    Parameters
+    ----------
+    encoder : encoder or None
+        None is ``LRREncoder()``. It is cloned, never changed.
+    levels : tuple of int
+        Cells along each side, one number a pyramid level.
+    step, patch_size : int
+        The grid of :func:`lrrspm.dense_sift`.
+    max_side : int or None
+        Larger images are shrunk to this, see :func:`lrrspm.read_image`.
+    n_samples : int
+        Descriptors that the encoder is fitted to: ``n_samples / images``
+        (rounded, at least 1) random ones from each training image.
+    n_jobs : int or None
+        Threads; None is 1, -1 all cores. The result has the same bits for
+        any number.
+    random_state : int, RandomState instance or None
+        Seed of the sample, and of the encoder where that has none.
+
+    Attributes
+    ----------
+    encoder_ : the fitted encoder
+
+    Notes
+    -----
+    An image is a path or an array of shape (h, w), float in [0, 1] or uint8;
+    a list may hold both. Images down to 1x1 have a vector: see
+    :func:`lrrspm.dense_sift` for how small ones are padded.
+    """
+
+    def __init__(
+        self,
+        encoder: Any = None,
+        levels: tuple[int, ...] = config.LEVELS,
+        step: int = config.STEP,
+        patch_size: int = config.PATCH_SIZE,
+        max_side: int | None = config.MAX_SIDE,
+        n_samples: int = config.N_SAMPLES,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.encoder = encoder
+        self.levels = levels
+        self.step = step
+        self.patch_size = patch_size
+        self.max_side = max_side
+        self.n_samples = n_samples
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return SpatialPyramid(self.levels).n_cells * len(self.encoder_.codebook_)
+
+    def fit(self, X: Iterable[Image], y: Any = None) -> Self:
+        """Sample descriptors from training images and fit the encoder to them.
+
+        Parameters
+        ----------
+        X : sequence of paths or arrays
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        images = check_images(X)
+        fit_all([self], images, [np.arange(len(images))], Stages())
+        return self
+
+    def transform(self, X: Iterable[Image]) -> NDArray[np.float32]:
+        """Vectors of images.
+
+        Parameters
+        ----------
+        X : sequence of N paths or arrays
+
+        Returns
+        -------
+        ndarray of shape (N, n_cells * k), float32
+        """
+        check_is_fitted(self)
+        return transform_all([self], check_images(X), Stages())[0]
+
+    def describe(self, image: Image) -> DenseDescriptors:
+        """Descriptors of one image."""
+        if isinstance(image, (str, os.PathLike)):
+            gray = read_image(image, self.max_side)
+        else:
+            gray = shrink(as_gray(image), self.max_side)
+        return dense_sift(gray, self.step, self.patch_size)
+
+    def vector(self, descriptors: DenseDescriptors) -> NDArray[np.float32]:
+        """Vector of one image from its descriptors.
+
+        Codes are made and pooled a block at a time, so that they are read
+        back from cache and never all in memory.
+        """
+        values, x, y, width, height = descriptors
+        pyramid = SpatialPyramid(self.levels)
+        cells = pyramid.cells(x, y, width, height)
+        n_atoms = len(self.encoder_.codebook_)
+        pooled = pyramid.start(n_atoms)
+        codes = np.empty((min(BLOCK, len(values)), n_atoms), np.float32)
+        for start in range(0, len(values), BLOCK):
+            block = values[start : start + BLOCK]
+            self.encoder_.encode(block, codes[: len(block)])
+            pyramid.add(pooled, codes[: len(block)], cells[start : start + BLOCK])
+        return pyramid.finish(pooled)
+
+
+def check_images(X: Iterable[Image]) -> list[Image]:
+    """A list of images; a single path or picture is most likely a slip."""
+    if isinstance(X, (str, os.PathLike)):
+        raise ValueError(f"expected a list of images, got one path: {os.fspath(X)}")
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fu":
+        raise ValueError("expected a list of images, got one array; put it in a list")
+    images = list(X)
+    if not images:
+        raise ValueError("no images were given")
+    for image in images:
+        if not isinstance(image, (str, os.PathLike, np.ndarray)):
+            raise TypeError(
+                f"an image is a path or an array of shape (h, w), got {type(image).__name__}"
+            )
+    return images
+
+
+def fit_all(
+    features: Sequence[SpatialPyramidFeatures],
+    images: Sequence[Image],
+    members: Sequence[NDArray[np.int64]],
+    stages: Stages,
+) -> None:
+    """Fit several features, each to its own members of images, reading each image once.
+
+    All have the same grid and number of jobs. ``features[i].fit`` on the
+    members alone gives the same bits.
+    """
+    first = features[0]
+    plans = []
+    for feature, indices in zip(features, members, strict=True):
+        if feature.n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {feature.n_samples}")
+        SpatialPyramid(feature.levels)  # a bad level should fail before the work, not after it
+        rng = check_random_state(feature.random_state)
+        seed, encoder_seed = (int(n) for n in rng.randint(2**31, size=2))
+        quota = max(1, round(feature.n_samples / len(indices)))
+        place = {int(index): place for place, index in enumerate(indices)}
+        plans.append((seed, encoder_seed, quota, place))
+    wanted = sorted(set().union(*(plan[3] for plan in plans)))
+
+    def sample(index: int) -> list[NDArray[np.float32] | None]:
+        values = first.describe(images[index]).values
+        return [
+            _draw(values, quota, seed, place[index]) if index in place else None
+            for seed, _, quota, place in plans
+        ]
+
+    samples: list[list[NDArray[np.float32]]] = [[] for _ in features]
+    with workers(first.n_jobs) as executor, stages.timed("extract"):
+        results = ordered_map(sample, wanted, executor)
+        for drawn in stages.track("reading images", results, len(wanted)):
+            for kept, part in zip(samples, drawn, strict=True):
+                if part is not None:
+                    kept.append(part)
+
+    with stages.timed("codebook"):
+        for feature, plan, kept in stages.track(
+            "learning codebooks",
+            zip(features, plans, samples, strict=True),
+            len(features),
+        ):
+            feature.encoder_ = _fit_encoder(feature, np.concatenate(kept), plan[1])
+            kept.clear()
+
+
+def _draw(
+    values: NDArray[np.float32], quota: int, seed: int, place: int
+) -> NDArray[np.float32]:
+    """Random rows of one image; its place among the images is part of the seed."""
+    if quota >= len(values):
+        return values
+    rng = np.random.default_rng((seed, place))
+    return values[np.sort(rng.choice(len(values), quota, replace=False))]
+
+
+def _fit_encoder(
+    feature: SpatialPyramidFeatures, sample: NDArray[np.float32], seed: int
+) -> CodebookEncoder:
+    encoder: CodebookEncoder = LRREncoder() if feature.encoder is None else clone(feature.encoder)
+    if encoder.random_state is None:
+        encoder.set_params(random_state=seed)
+    return encoder.fit_parallel(sample, feature.n_jobs)
+
+
+def transform_all(
+    features: Sequence[SpatialPyramidFeatures], images: Sequence[Image], stages: Stages
+) -> list[NDArray[np.float32]]:
+    """Vectors of images for several features with one grid, reading each image once."""
+    first = features[0]
+    matrices = [np.empty((len(images), f._n_features_out), np.float32) for f in features]
+
+    def work(index: int) -> tuple[float, float]:
+        start = time.perf_counter()
+        descriptors = first.describe(images[index])
+        middle = time.perf_counter()
+        for feature, matrix in zip(features, matrices, strict=True):
+            matrix[index] = feature.vector(descriptors)
+        return middle - start, time.perf_counter() - middle
+
+    extracting = encoding = 0.0
+    start = time.perf_counter()
+    with workers(first.n_jobs) as executor:
+        results = ordered_map(work, range(len(images)), executor)
+        for extracted, encoded in stages.track("encoding images", results, len(images)):
+            extracting += extracted
+            encoding += encoded
+    # Threads run both at once: the wall-clock time is divided as their own times are.
+    wall = time.perf_counter() - start
+    share = extracting / (extracting + encoding)
+    stages.add("extract", wall * share)
+    stages.add("encode", wall * (1 - share))
+    return matrices
+

@@ -1,0 +1,267 @@
+"""Images: find labelled files, decode them, make them gray, shrink them."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from . import config
+
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+_MAX_PIXELS = 100_000_000
+
+
+class ImageError(ValueError):
+    """A picture that cannot be used; the message names the file and the reason."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        super().__init__(f"{os.fspath(path)}: {reason}")
+        self.path = os.fspath(path)
+        self.reason = reason
+
+
+def find_images(root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """List labelled pictures: one folder a class, or a CSV file.
+
+    Parameters
+    ----------
+    root : path
+        A folder whose sub-folders are the classes (a class may have folders
+        of its own, and folders and files may be links), or a CSV file of
+        ``path,label`` rows, paths relative to the CSV's folder. A first row
+        that says ``path,label`` is a header.
+
+    Returns
+    -------
+    paths : list of str
+    labels : list of str
+        Class names. Both lists are sorted by label, then by path.
+
+    Notes
+    -----
+    Pictures are known by the ending of their names
+    (:data:`lrrspm.config.IMAGE_SUFFIXES`). Hidden files and folders are left
+    out, and so are classes without pictures, with a warning.
+    """
+    root = Path(root)
+    if not root.exists():
+        raise FileNotFoundError(f"{root}: no such file or folder")
+    if root.is_file():
+        return _read_csv(root)
+    classes = sorted(d for d in root.iterdir() if d.is_dir() and not d.name.startswith("."))
+    if not classes:
+        raise ValueError(
+            f"{root}: no class folders; expected one folder a class, as in {root / 'cat' / '1.jpg'}"
+        )
+    paths: list[str] = []
+    labels: list[str] = []
+    empty = []
+    for folder in classes:
+        found = sorted(walk_images(folder))
+        paths += found
+        labels += [folder.name] * len(found)
+        if not found:
+            empty.append(folder.name)
+    if not paths:
+        endings = " ".join(config.IMAGE_SUFFIXES)
+        raise ValueError(f"{root}: no images in its class folders (known endings: {endings})")
+    if empty:
+        warnings.warn(
+            f"{root}: left out class folders without images: {', '.join(empty)}", stacklevel=2
+        )
+    return paths, labels
+
+
+def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """Pictures below a folder, links followed, each real folder visited once."""
+    seen = set()
+    for where, folders, files in os.walk(folder, followlinks=True):
+        state = os.stat(where)
+        if (state.st_dev, state.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((state.st_dev, state.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            if name.lower().endswith(config.IMAGE_SUFFIXES) and not name.startswith("."):
+                yield os.path.join(where, name)
+
+
+def _read_csv(path: Path) -> tuple[list[str], list[str]]:
+    rows = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            for number, row in enumerate(csv.reader(file), start=1):
+                if not row or (number == 1 and [c.strip().lower() for c in row] == ["path", "label"]):
+                    continue
+                if len(row) != 2 or not row[0].strip() or not row[1].strip():
+                    raise ValueError(f"{path}, line {number}: expected 'path,label', got {row}")
+                rows.append((row[1].strip(), os.path.join(path.parent, row[0].strip())))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(
+            f"{path}: not a folder of class folders and not a CSV file of path,label rows ({error})"
+        ) from error
+    if not rows:
+        raise ValueError(f"{path}: no path,label rows")
+    rows.sort()
+    return [path for _, path in rows], [label for label, _ in rows]
+
+
+def read_image(
+    path: str | os.PathLike[str], max_side: int | None = config.MAX_SIDE
+) -> NDArray[np.float32]:
+    """Read a picture as gray values, shrunk if it is large.
+
+    Parameters
+    ----------
+    path : path
+        A JPEG, PNG, WebP, BMP, TIFF, GIF (first frame) or PGM/PPM file; the
+        content decides, not the name.
+    max_side : int or None
+        A picture whose longer side is over this is shrunk by
+        ``s = max_side / longer side``; smaller ones stay as they are. None
+        keeps every size.
+
+    Returns
+    -------
+    ndarray of shape (h, w), float32
+        Gray values, nominally in [0, 1]; shrinking may overshoot a little.
+
+    Notes
+    -----
+    Gray is ``round(0.2989 R + 0.5870 G + 0.1140 B) / 255``. Transparent
+    pictures are laid over white, 16-bit ones reduced to 8 bits, and the EXIF
+    orientation is applied.
+    """
+    return shrink(_decode(path) / np.float32(255), max_side)
+
+
+def _decode(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
+    """8-bit gray pixels of a picture file."""
+    try:
+        with warnings.catch_warnings():
+            # The pixel limit below is ours; Pillow's warning would say it twice.
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            with Image.open(path, formats=_FORMATS) as picture:
+                if picture.width * picture.height > _MAX_PIXELS:
+                    raise ImageError(
+                        path,
+                        f"{picture.width} x {picture.height} pixels are more than "
+                        f"{_MAX_PIXELS:,}; shrink it first",
+                    )
+                picture.load()
+                return _gray(ImageOps.exif_transpose(picture))
+    except ImageError:
+        raise
+    except FileNotFoundError:
+        raise ImageError(path, "no such file") from None
+    except Image.UnidentifiedImageError:
+        raise ImageError(
+            path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
+        ) from None
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise almost anything on a damaged file
+        raise ImageError(path, f"cannot be read: {error or type(error).__name__}") from error
+
+
+def _gray(picture: Image.Image) -> NDArray[np.uint8]:
+    if picture.mode.startswith("I;16"):
+        return np.round(np.asarray(picture, np.uint16) / 257).astype(np.uint8)
+    if picture.mode in ("I", "F"):
+        values = np.asarray(picture)
+        if not np.isfinite(values).all():
+            raise ValueError("it contains NaN or infinite values")
+        # 32-bit integers hold 16-bit values here; floats are in [0, 1].
+        scale = 257 if picture.mode == "I" else 1 / 255
+        return np.clip(np.round(values / scale), 0, 255).astype(np.uint8)
+    if "A" in picture.getbands() or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        white = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(white, picture).convert("RGB")
+    elif picture.mode == "1":
+        picture = picture.convert("L")
+    if picture.mode == "L":
+        return np.asarray(picture)
+    return _weigh_colours(np.asarray(picture.convert("RGB")))
+
+
+@njit(nogil=True, cache=True)
+def _weigh_colours(rgb):  # type: ignore[no-untyped-def]
+    """Gray of 8-bit RGB (h, w, 3), five operations a pixel."""
+    height, width, _ = rgb.shape
+    gray = np.empty((height, width), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            value = 0.2989 * rgb[y, x, 0] + 0.5870 * rgb[y, x, 1] + 0.1140 * rgb[y, x, 2]
+            gray[y, x] = np.uint8(value + 0.5)
+    return gray
+
+
+def shrink(image: NDArray[np.float32], max_side: int | None) -> NDArray[np.float32]:
+    """Antialiased bicubic resize of a float32 image to a longer side of max_side.
+
+    With ``s = max_side / longer side`` on both axes, output pixel i (1-based)
+    samples the input at ``u = i/s + (1 - 1/s)/2`` with weights ``k(s (u - j))``
+    scaled to sum 1, k being Keys' cubic with a = -0.5; outside the image the
+    pixels are mirrored. The output has ``ceil(s * size - 1e-9)`` pixels a
+    side and is not clipped. Nothing is ever enlarged.
+    """
+    if max_side is None or max(image.shape) <= max_side:
+        return image
+    if max_side < 1:
+        raise ValueError(f"max_side must be at least 1, got {max_side}")
+    scale = max_side / max(image.shape)
+    return _resample(image, *_taps(image.shape[0], scale), *_taps(image.shape[1], scale))
+
+
+@lru_cache(maxsize=256)  # pictures of one folder have few sizes
+def _taps(size: int, scale: float) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Source pixels and weights, both (outputs, taps), of one resized axis."""
+    outputs = math.ceil(scale * size - 1e-9)
+    reach = 4 / scale
+    n_taps = math.ceil(reach) + 2
+    position = np.arange(1, outputs + 1) / scale + (1 - 1 / scale) / 2
+    source = np.floor(position - reach / 2)[:, None] + np.arange(n_taps)
+    t = np.abs(scale * (position[:, None] - source))
+    weights = np.where(
+        t <= 1,
+        1.5 * t**3 - 2.5 * t**2 + 1,
+        np.where(t <= 2, -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2, 0.0),
+    )
+    weights /= weights.sum(axis=1, keepdims=True)
+    mirrored = np.mod(source.astype(np.int64) - 1, 2 * size)
+    mirrored = np.where(mirrored < size, mirrored, 2 * size - 1 - mirrored)
+    return mirrored, weights.astype(np.float32)
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def _resample(image, ysource, yweights, xsource, xweights):  # type: ignore[no-untyped-def]
+    """Resize rows, then columns: taps * (w + w_out) multiply-adds an output row."""
+    height, width = len(ysource), len(xsource)
+    out = np.empty((height, width), np.float32)
+    row = np.empty(image.shape[1], np.float32)
+    for y in range(height):
+        row[:] = 0
+        for t in range(ysource.shape[1]):
+            weight = yweights[y, t]
+            if weight != 0:
+                pixels = image[ysource[y, t]]
+                for x in range(row.size):
+                    row[x] += weight * pixels[x]
+        for x in range(width):
+            total = np.float32(0)
+            for t in range(xsource.shape[1]):
+                total += xweights[x, t] * row[xsource[x, t]]
+            out[y, x] = total
+    return out

@@ -1,0 +1,110 @@
+"""A model <-> one safe file: arrays in safetensors, everything else in JSON.
+
+The file is an ordinary safetensors file. Its metadata has one key, ``lrrspm``,
+with a JSON object: ``format`` (a whole number), ``library`` (the version that
+wrote it) and what the classifier says about itself. Nothing in it is code, and
+nothing in it changes from one writing to the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from . import __version__
+
+FORMAT = 1
+_KEY = "lrrspm"
+
+
+class ModelFileError(ValueError):
+    """A file that is not a model we can read; the message names it and says why."""
+
+
+def write_model(
+    path: str | os.PathLike[str], description: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
+    """Write a model; the file has its name only once it is complete."""
+    header = {"format": FORMAT, "library": __version__, **description}
+    # One key: safetensors keeps metadata in a hash map, whose order varies.
+    metadata = {_KEY: json.dumps(header, sort_keys=True, ensure_ascii=False, allow_nan=False)}
+    content = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata)
+    write_atomically(path, content)
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write to a temporary name in the same folder, then rename."""
+    path = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path}: its folder does not exist") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    """The process's umask; reading it means setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Description and arrays of a model file."""
+    path = Path(path)
+    if not path.is_file():
+        raise ModelFileError(f"{path}: no such model file")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if _KEY not in metadata:
+                raise ModelFileError(f"{path}: a safetensors file, but not an lrrspm model")
+            description = json.loads(metadata[_KEY])
+            check_format(path, description)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ModelFileError(f"{path}: {_guess(path)} ({error})") from None
+    except json.JSONDecodeError as error:
+        raise ModelFileError(f"{path}: damaged: its description is not JSON ({error})") from None
+    return description, arrays
+
+
+def check_format(path: Path, description: Any) -> None:
+    version = description.get("format") if isinstance(description, dict) else None
+    if not isinstance(version, int):
+        raise ModelFileError(f"{path}: damaged: no format version")
+    if version > FORMAT:
+        raise ModelFileError(
+            f"{path}: format {version} is newer than this lrrspm {__version__} reads "
+            f"(up to {FORMAT}); upgrade lrrspm"
+        )
+
+
+def _guess(path: Path) -> str:
+    """What a file that is no safetensors file might be."""
+    with path.open("rb") as file:
+        start = file.read(16)
+    if not start:
+        return "the file is empty"
+    if start[:1] == b"\x80" or start[:2] == b"PK":
+        return "looks like a pickle or an archive, not an lrrspm model; it was not opened"
+    if start[8:9] == b"{":
+        return "a truncated or damaged model file"
+    return "not an lrrspm model"

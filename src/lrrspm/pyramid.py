@@ -1,0 +1,163 @@
+"""Spatial pyramid: codes of all patches -> one vector an image."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
+
+from . import config
+
+_POOLINGS = ("max",)
+_FINEST = 64
+
+
+@dataclass(frozen=True)
+class SpatialPyramid:
+    r"""Pool codes in the cells of several grids and normalise the result.
+
+    .. math:: z_{cj} = \max_{i \in c} |c_{ij}|, \qquad v = z / \|z\|_2
+
+    for every cell c of the grids 1x1, 2x2 and 4x4. Empty cells are 0, and so
+    is the vector of an image whose codes are all 0.
+
+    Parameters
+    ----------
+    levels : tuple of int
+        Cells along each side, one number a grid. Their least common multiple
+        is at most 64.
+    pooling : {"max"}
+        "max" takes the largest absolute value.
+
+    Notes
+    -----
+    The final l2 normalisation is in the authors' program, not in the paper.
+    Every level's cell is a union of cells of the grid of the levels' least
+    common multiple, so codes are pooled once, there.
+    """
+
+    levels: tuple[int, ...] = config.LEVELS
+    pooling: str = "max"
+
+    def __post_init__(self) -> None:
+        levels = tuple(self.levels)
+        if not levels or any(int(n) != n or n < 1 for n in levels):
+            raise ValueError(f"levels must be positive whole numbers, got {self.levels}")
+        if math.lcm(*levels) > _FINEST:
+            raise ValueError(
+                f"the least common multiple of levels must be at most {_FINEST}, got {levels}"
+            )
+        if self.pooling not in _POOLINGS:
+            raise ValueError(f"pooling must be one of {_POOLINGS}, got {self.pooling!r}")
+        object.__setattr__(self, "levels", levels)
+
+    @property
+    def n_cells(self) -> int:
+        """Cells of all levels together."""
+        return sum(n * n for n in self.levels)
+
+    def pool(
+        self, codes: ArrayLike, x: ArrayLike, y: ArrayLike, width: int, height: int
+    ) -> NDArray[np.float32]:
+        """Pool the codes of one image.
+
+        Parameters
+        ----------
+        codes : array of shape (n, k)
+        x, y : array of shape (n,)
+            Patch centres, 0-based.
+        width, height : int
+            Size of the image in pixels.
+
+        Returns
+        -------
+        ndarray of shape (n_cells * k,), float32
+            Cells row by row, the levels in their order; norm 1 (or 0).
+        """
+        codes = np.ascontiguousarray(codes, dtype=np.float32)
+        if codes.ndim != 2:
+            raise ValueError(f"codes must have shape (n, k), got {codes.shape}")
+        cells = self.cells(x, y, width, height)
+        if len(cells) != len(codes):
+            raise ValueError(f"{len(codes)} codes, but {len(cells)} positions")
+        pooled = self.start(codes.shape[1])
+        self.add(pooled, codes, cells)
+        return self.finish(pooled)
+
+    # One image's codes may come in blocks: start, add for every block, finish.
+
+    def cells(
+        self, x: ArrayLike, y: ArrayLike, width: int, height: int
+    ) -> NDArray[np.int64]:
+        """Cell of every patch centre in the finest grid, (n,)."""
+        for size in (width, height):
+            if size < 1:
+                raise ValueError(f"an image has at least one pixel a side, got {size}")
+        xs, ys = np.asarray(x, np.float32), np.asarray(y, np.float32)
+        if xs.ndim != 1 or xs.shape != ys.shape:
+            raise ValueError(f"x and y must have one shape (n,), got {xs.shape} and {ys.shape}")
+        return _cells(xs, ys, width, height, math.lcm(*self.levels))
+
+    def start(self, n_atoms: int) -> NDArray[np.float32]:
+        """Empty cells of the finest grid, (side * side, k)."""
+        return np.zeros((math.lcm(*self.levels) ** 2, n_atoms), np.float32)
+
+    def add(
+        self, pooled: NDArray[np.float32], codes: NDArray[np.float32], cells: NDArray[np.int64]
+    ) -> None:
+        """Pool a block of codes (n, k) into the finest grid, in place."""
+        _pool_max(codes, cells, pooled)
+
+    def finish(self, pooled: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The vector of an image from its finest grid."""
+        side = math.lcm(*self.levels)
+        vector = np.empty((self.n_cells, pooled.shape[1]), np.float32)
+        first = 0
+        for n in self.levels:
+            _merge_cells(pooled, side, n, vector[first : first + n * n])
+            first += n * n
+        vector = vector.ravel()
+        norm = math.sqrt(np.dot(vector, vector))
+        if norm > 0:
+            vector *= np.float32(1 / norm)
+        return vector
+
+
+@njit(nogil=True, cache=True)
+def _cells(x, y, width, height, side):  # type: ignore[no-untyped-def]
+    """ceil(p / (size / side)) for the 1-based positions p, counted from 0.
+
+    Positions are half pixels, so the quotient is a whole number exactly when
+    it should be.
+    """
+    cells = np.empty(x.size, np.int64)
+    for i in range(x.size):
+        column = int(np.ceil((np.float64(x[i]) + 1) * side / width)) - 1
+        row = int(np.ceil((np.float64(y[i]) + 1) * side / height)) - 1
+        cells[i] = min(max(row, 0), side - 1) * side + min(max(column, 0), side - 1)
+    return cells
+
+
+@njit(nogil=True, cache=True)
+def _pool_max(codes, cells, pooled):  # type: ignore[no-untyped-def]
+    """One maximum a code entry: reads n * k floats, the grid stays in cache."""
+    for i in range(codes.shape[0]):
+        code, cell = codes[i], pooled[cells[i]]
+        for j in range(code.size):
+            cell[j] = max(cell[j], abs(code[j]))
+
+
+@njit(nogil=True, cache=True)
+def _merge_cells(fine, side, n, out):  # type: ignore[no-untyped-def]
+    """Maxima of the side x side cells into n x n cells."""
+    ratio = side // n
+    out[:, :] = 0
+    for row in range(side):
+        for column in range(side):
+            source = fine[row * side + column]
+            target = out[(row // ratio) * n + column // ratio]
+            for j in range(source.size):
+                target[j] = max(target[j], source[j])

@@ -1,0 +1,54 @@
+"""Stages of a long job: seconds spent in each, and a listener that is told how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+Listener = Callable[[str, int, int], None]
+"""Called with a stage's name, what is done and what there is to do."""
+
+
+class Stages:
+    """Wall-clock seconds by stage.
+
+    Parameters
+    ----------
+    listener : callable or None
+        Called as ``listener(name, done, total)``, at most once an item.
+
+    Attributes
+    ----------
+    seconds : dict of str to float
+    """
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._listener = listener
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+    def track(self, name: str, items: Iterable[T], total: int) -> Iterator[T]:
+        """Pass items on and tell the listener how many have gone by."""
+        self.tell(name, 0, total)
+        for done, item in enumerate(items, start=1):
+            yield item
+            self.tell(name, done, total)
+
+    def tell(self, name: str, done: int, total: int) -> None:
+        if self._listener is not None:
+            self._listener(name, done, total)
