@@ -161,7 +161,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = self.svm_.classes_
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
-        self.summary_ = {"images": len(labels), "images_per_class": per_class}
+        self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
 
     def _current_features(self) -> SpatialPyramidFeatures:
         """features_ with today's number of jobs, which is not part of what was learnt."""
@@ -193,6 +193,30 @@ def fit_together(
             classifier.features_ = feature
             classifier.fit_svm(vectors[indices], y[indices])
     return matrices
+
+
+def rank(
+    classifier: ImageClassifier,
+    images: Sequence[Image],
+    top: int,
+    stages: Stages,
+    skipped: dict[int, str],
+) -> list[list[tuple[str, float]]]:
+    """The best classes of each image and their scores, best first.
+
+    Images that cannot be read are left out and added to ``skipped``.
+    """
+    vectors = transform_all([classifier._current_features()], images, stages, skipped)[0]
+    if not len(vectors):
+        return []
+    scores = classifier.svm_.decision_function(vectors)
+    if scores.ndim == 1:
+        scores = np.stack([-scores, scores], axis=1)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+    names = [str(name) for name in classifier.classes_]
+    return [
+        [(names[c], float(row[c])) for c in best] for row, best in zip(scores, order, strict=True)
+    ]
 
 
 def _check_labels(labels: ArrayLike, n_images: int) -> NDArray[Any]:

@@ -54,14 +54,14 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def fit_parallel(self, X: ArrayLike, n_jobs: int | None) -> Self:
         """``fit`` on several threads, the same bits for any number."""
         self._check_parameters()
-        X = validate_data(self, X, dtype=np.float32)
+        values = validate_data(self, X, dtype=np.float32)
         if self.codebook is None:
-            self.codebook_ = learn_codebook(X, self.codebook_size, self.random_state, n_jobs)
+            self.codebook_ = learn_codebook(values, self.codebook_size, self.random_state, n_jobs)
         else:
             self.codebook_ = check_array(self.codebook, dtype=[np.float32, np.float64], copy=True)
-            if self.codebook_.shape[1] != X.shape[1]:
+            if self.codebook_.shape[1] != values.shape[1]:
                 raise ValueError(
-                    f"codebook has {self.codebook_.shape[1]} columns, X has {X.shape[1]}"
+                    f"codebook has {self.codebook_.shape[1]} columns, X has {values.shape[1]}"
                 )
         self._prepare()
         return self
@@ -78,12 +78,12 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         ndarray of shape (n, k), float32
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        codes = np.empty((len(X), len(self.codebook_)), np.float32)
+        values = validate_data(self, X, dtype=np.float32, order="C", reset=False)
+        codes = np.empty((len(values), len(self.codebook_)), np.float32)
         with single_blas_thread():
-            for start in range(0, len(X), BLOCK):
+            for start in range(0, len(values), BLOCK):
                 rows = slice(start, start + BLOCK)
-                self.encode(X[rows], codes[rows])
+                self.encode(values[rows], codes[rows])
         return codes
 
     def _check_parameters(self) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from . import config
-from .classifier import ImageClassifier, fit_together
+from .classifier import ImageClassifier, fit_together, rank
 from .features import fit_all, transform_all
 from .stages import Stages
 
@@ -73,25 +73,59 @@ def evaluate(
     else:
         matrices = fit_together(models, paths, y, train, stages)
 
-    accuracies = []
-    confusion = np.zeros((len(names), len(names)), np.int64)
+    confusions = []
     with stages.timed("test"):
         for model, vectors, indices in zip(models, matrices, train, strict=True):
             test = np.setdiff1d(np.arange(len(y)), indices)
-            matrix = count_confusions(names, y[test], model.svm_.predict(vectors[test]))
-            accuracies.append(class_accuracies(matrix))
-            confusion += matrix
-    means = np.mean(accuracies, axis=1)
+            predicted = model.svm_.predict(vectors[test])
+            confusions.append(count_confusions(names, y[test], predicted))
+    return _summarize(names, confusions, len(y), stages)
+
+
+def score_model(
+    classifier: ImageClassifier,
+    paths: Sequence[str],
+    labels: Sequence[str],
+    stages: Stages,
+    skipped: dict[int, str],
+) -> dict[str, Any]:
+    """Measure a fitted classifier on labelled images; the result is that of :func:`evaluate`.
+
+    Images that cannot be read are left out and added to ``skipped``.
+    """
+    unknown = sorted(set(labels) - {str(name) for name in classifier.classes_})
+    if unknown:
+        raise ValueError(
+            f"the model does not know these classes: {', '.join(unknown)}; "
+            f"it knows: {', '.join(str(name) for name in classifier.classes_)}"
+        )
+    ranked = rank(classifier, paths, 1, stages, skipped)
+    truth = np.array([label for i, label in enumerate(labels) if i not in skipped])
+    if not len(truth):
+        raise ValueError("none of the images could be read")
+    names = np.array([str(name) for name in classifier.classes_])
+    predicted = np.array([best[0][0] for best in ranked])
+    return _summarize(names, [count_confusions(names, truth, predicted)], len(truth), stages)
+
+
+def _summarize(
+    names: NDArray[Any], confusions: Sequence[NDArray[np.int64]], images: int, stages: Stages
+) -> dict[str, Any]:
+    """Percentages of one or several confusion matrices over the same classes."""
+    tested = confusions[0].sum(axis=1) > 0
+    hits = np.array([class_accuracies(matrix)[tested] for matrix in confusions])
+    means = hits.mean(axis=1)
+    per_class = zip(names[tested].tolist(), hits.mean(axis=0).tolist(), strict=True)
     return {
         "accuracy": {
             "mean": float(means.mean()),
-            "std": float(means.std(ddof=1)) if splits > 1 else None,
+            "std": float(means.std(ddof=1)) if len(means) > 1 else None,
             "splits": means.tolist(),
         },
-        "per_class": dict(zip(names.tolist(), np.mean(accuracies, axis=0).tolist(), strict=True)),
-        "confusion": confusion.tolist(),
+        "per_class": dict(per_class),
+        "confusion": np.sum(confusions, axis=0).tolist(),
         "seconds": dict(stages.seconds),
-        "images": len(y),
+        "images": images,
         "classes": len(names),
         "class_names": names.tolist(),
     }
@@ -122,10 +156,9 @@ def train_with_estimate(
     trial = clone(classifier)
     vectors = fit_together([trial, classifier], paths, y, [kept, everything], stages)[0]
     with stages.timed("test"):
-        names = np.unique(y[held_out])
-        predicted = trial.svm_.predict(vectors[held_out])
-        hits = [float(np.mean(predicted[y[held_out] == name] == name)) for name in names]
-    accuracy = 100 * float(np.mean(hits))
+        names = np.unique(y)
+        confusion = count_confusions(names, y[held_out], trial.svm_.predict(vectors[held_out]))
+    accuracy: float = _summarize(names, [confusion], len(held_out), stages)["accuracy"]["mean"]
     classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
     return accuracy
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from .encoders import BLOCK, CodebookEncoder, LRREncoder
-from .images import read_image, shrink
+from .images import ImageError, read_image, shrink
 from .parallel import ordered_map, workers
 from .pyramid import SpatialPyramid
 from .sift import DenseDescriptors, as_gray, dense_sift
@@ -212,9 +211,7 @@ def fit_all(
             kept.clear()
 
 
-def _draw(
-    values: NDArray[np.float32], quota: int, seed: int, place: int
-) -> NDArray[np.float32]:
+def _draw(values: NDArray[np.float32], quota: int, seed: int, place: int) -> NDArray[np.float32]:
     """Random rows of one image; its place among the images is part of the seed."""
     if quota >= len(values):
         return values
@@ -232,15 +229,28 @@ def _fit_encoder(
 
 
 def transform_all(
-    features: Sequence[SpatialPyramidFeatures], images: Sequence[Image], stages: Stages
+    features: Sequence[SpatialPyramidFeatures],
+    images: Sequence[Image],
+    stages: Stages,
+    skipped: dict[int, str] | None = None,
 ) -> list[NDArray[np.float32]]:
-    """Vectors of images for several features with one grid, reading each image once."""
+    """Vectors of images for several features with one grid, reading each image once.
+
+    With ``skipped`` given, an image that cannot be read has no row in the
+    matrices, and its index and the reason are added there; without, it raises.
+    """
     first = features[0]
     matrices = [np.empty((len(images), f._n_features_out), np.float32) for f in features]
 
     def work(index: int) -> tuple[float, float]:
         start = time.perf_counter()
-        descriptors = first.describe(images[index])
+        try:
+            descriptors = first.describe(images[index])
+        except ImageError as error:
+            if skipped is None:
+                raise
+            skipped[index] = error.reason
+            return time.perf_counter() - start, 0.0
         middle = time.perf_counter()
         for feature, matrix in zip(features, matrices, strict=True):
             matrix[index] = feature.vector(descriptors)
@@ -258,5 +268,6 @@ def transform_all(
     share = extracting / (extracting + encoding)
     stages.add("extract", wall * share)
     stages.add("encode", wall * (1 - share))
+    if skipped:
+        matrices = [np.delete(matrix, sorted(skipped), axis=0) for matrix in matrices]
     return matrices
-

@@ -6,14 +6,14 @@ import csv
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from . import config
 
@@ -97,12 +97,28 @@ def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
                 yield os.path.join(where, name)
 
 
+def expand_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Files as they are, folders as the pictures below them."""
+    files: list[str] = []
+    for path in paths:
+        if os.path.isdir(path):
+            found = sorted(walk_images(path))
+            if not found:
+                raise ValueError(f"{os.fspath(path)}: no images in this folder")
+            files += found
+        else:
+            files.append(os.fspath(path))
+    return files
+
+
 def _read_csv(path: Path) -> tuple[list[str], list[str]]:
     rows = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             for number, row in enumerate(csv.reader(file), start=1):
-                if not row or (number == 1 and [c.strip().lower() for c in row] == ["path", "label"]):
+                if not row or (
+                    number == 1 and [c.strip().lower() for c in row] == ["path", "label"]
+                ):
                     continue
                 if len(row) != 2 or not row[0].strip() or not row[1].strip():
                     raise ValueError(f"{path}, line {number}: expected 'path,label', got {row}")
@@ -143,7 +159,7 @@ def read_image(
     pictures are laid over white, 16-bit ones reduced to 8 bits, and the EXIF
     orientation is applied.
     """
-    return shrink(_decode(path) / np.float32(255), max_side)
+    return shrink(np.divide(_decode(path), 255, dtype=np.float32), max_side)
 
 
 def _decode(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
@@ -165,7 +181,7 @@ def _decode(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
         raise
     except FileNotFoundError:
         raise ImageError(path, "no such file") from None
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise ImageError(
             path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
         ) from None

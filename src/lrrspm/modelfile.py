@@ -40,13 +40,22 @@ def write_model(
     write_atomically(path, content)
 
 
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Fail before the work where a file could not be written after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: its folder does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"{path}: its folder cannot be written to")
+
+
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write to a temporary name in the same folder, then rename."""
     path = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: its folder does not exist") from None
+    check_target(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -57,9 +57,7 @@ def _blas_libraries() -> list[object]:
         # Both NumPy and SciPy bring a BLAS of their own.
         import scipy.linalg  # noqa: F401
 
-        _found = [
-            lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"
-        ]
+        _found = [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
     return _found
 
 

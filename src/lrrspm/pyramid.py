@@ -89,9 +89,7 @@ class SpatialPyramid:
 
     # One image's codes may come in blocks: start, add for every block, finish.
 
-    def cells(
-        self, x: ArrayLike, y: ArrayLike, width: int, height: int
-    ) -> NDArray[np.int64]:
+    def cells(self, x: ArrayLike, y: ArrayLike, width: int, height: int) -> NDArray[np.int64]:
         """Cell of every patch centre in the finest grid, (n,)."""
         for size in (width, height):
             if size < 1:
@@ -114,12 +112,12 @@ class SpatialPyramid:
     def finish(self, pooled: NDArray[np.float32]) -> NDArray[np.float32]:
         """The vector of an image from its finest grid."""
         side = math.lcm(*self.levels)
-        vector = np.empty((self.n_cells, pooled.shape[1]), np.float32)
+        cells = np.empty((self.n_cells, pooled.shape[1]), np.float32)
         first = 0
         for n in self.levels:
-            _merge_cells(pooled, side, n, vector[first : first + n * n])
+            _merge_cells(pooled, side, n, cells[first : first + n * n])
             first += n * n
-        vector = vector.ravel()
+        vector = cells.ravel()
         norm = math.sqrt(np.dot(vector, vector))
         if norm > 0:
             vector *= np.float32(1 / norm)

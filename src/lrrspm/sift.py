@@ -82,9 +82,7 @@ def dense_sift(
     if step < 1:
         raise ValueError(f"step must be at least 1, got {step}")
     if patch_size < N_BINS or patch_size % N_BINS:
-        raise ValueError(
-            f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}"
-        )
+        raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
     array = _pad_to_patch(array, patch_size)
     height, width = array.shape
     left, top = ((width - patch_size) % step) // 2, ((height - patch_size) % step) // 2
@@ -115,9 +113,7 @@ def as_gray(image: ArrayLike) -> NDArray[np.float32]:
     if array.dtype == np.uint8:
         return np.divide(array, np.float32(255), dtype=np.float32)
     if array.dtype.kind != "f":
-        raise ValueError(
-            f"expected a float image in [0, 1] or a uint8 image, got {array.dtype}"
-        )
+        raise ValueError(f"expected a float image in [0, 1] or a uint8 image, got {array.dtype}")
     array = np.ascontiguousarray(array, dtype=np.float32)
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
@@ -157,8 +153,8 @@ def _bin_weights(
     """Triangular weights (4, patch_size) and where each row's support begins and ends."""
     bin_size = patch_size / N_BINS
     centres = (np.arange(N_BINS) + 0.5) * bin_size - 0.5
-    weights = 1 - np.abs(np.arange(patch_size) - centres[:, None]) / bin_size
-    weights = np.maximum(weights, 0).astype(np.float32)
+    triangles = 1 - np.abs(np.arange(patch_size) - centres[:, None]) / bin_size
+    weights = np.maximum(triangles, 0).astype(np.float32)
     first = (weights > 0).argmax(axis=1)
     last = patch_size - (weights[:, ::-1] > 0).argmax(axis=1)
     return weights, first, last

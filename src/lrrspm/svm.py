@@ -90,11 +90,12 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train on X (n, d) and labels y (n,)."""
         if not (np.isfinite(self.C) and self.C > 0):
             raise ValueError(f"C must be positive, got {self.C}")
-        X, y = validate_data(self, X, y, dtype=[np.float32, np.float64], order="C")
-        self.classes_, indices = encode_labels(y)
-        signs = one_vs_rest(indices, len(self.classes_), X.dtype)
+        samples, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], order="C")
+        self.classes_, indices = encode_labels(labels)
+        signs = one_vs_rest(indices, len(self.classes_), samples.dtype)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        samples = np.hstack([X, np.ones((len(X), 1), X.dtype)]) if self.fit_intercept else X
+        if self.fit_intercept:
+            samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
         with workers(self.n_jobs) as executor:
             if len(samples) <= samples.shape[1]:
                 gram = gram_matrix(samples, executor)
@@ -110,16 +111,17 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 products, signs, self.C, self.tol, self.max_iter, seed, executor
             )
             weights = (alphas * signs) @ samples
-        self.coef_ = weights[:, : X.shape[1]].copy()
-        self.intercept_ = weights[:, -1].copy() if self.fit_intercept else np.zeros(len(weights))
+        self.coef_ = weights[:, : self.n_features_in_].copy()
+        constant = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
+        self.intercept_ = constant.astype(weights.dtype)
         return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Scores, (n, n_classes), or (n,) for two classes (positive: the second)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float32, np.float64], order="C", reset=False)
+        samples = validate_data(self, X, dtype=[np.float32, np.float64], order="C", reset=False)
         with single_blas_thread():
-            scores = X @ self.coef_.T + self.intercept_.astype(self.coef_.dtype)
+            scores = samples @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -132,9 +134,7 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     check_classification_targets(y)
     classes, indices = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(
-            f"a classifier needs at least two classes, got one class: {classes[0]}"
-        )
+        raise ValueError(f"a classifier needs at least two classes, got one class: {classes[0]}")
     return classes, indices
 
 
@@ -263,7 +263,12 @@ def solve_dual(
 
     def solve(start: int) -> tuple[Floats, int, int]:
         return _solve_some(
-            products(), signs[start : start + _CLASSES], C, tol, max_iter, np.random.RandomState(seed)
+            products(),
+            signs[start : start + _CLASSES],
+            C,
+            tol,
+            max_iter,
+            np.random.RandomState(seed),
         )
 
     parts = list(ordered_map(solve, range(0, len(signs), _CLASSES), executor))

@@ -1,0 +1,31 @@
+# Every target makes its own virtual environment and installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench accuracy clean
+
+demo: $(VENV)/demo
+	$(BIN)/lrrspm demo
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/bench
+	$(BIN)/python -m benchmarks
+
+accuracy: $(VENV)/test
+	$(BIN)/python -m benchmarks.accuracy
+
+$(VENV)/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$*]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist lrrspm-demo

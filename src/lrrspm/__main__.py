@@ -1,0 +1,5 @@
+"""``python -m lrrspm``."""
+
+from .cli import app
+
+app()

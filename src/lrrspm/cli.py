@@ -1,0 +1,502 @@
+"""The commands. Each reads its arguments, calls the library and prints what came back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from . import __version__, config
+from .terminal import (
+    print_confusion,
+    print_evaluation,
+    print_json,
+    print_seconds,
+    print_table,
+    progress,
+    text,
+    warnings_as_lines,
+)
+
+if TYPE_CHECKING:
+    from .classifier import ImageClassifier
+
+app = typer.Typer(
+    name="lrrspm",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "Train an image classifier from a folder of pictures, in seconds, on a CPU.\n\n"
+        "Put the pictures of each class into a folder of its own, then:\n\n"
+        "  lrrspm train pictures -o my.lrrspm\n\n"
+        "  lrrspm predict my.lrrspm new.jpg\n\n"
+        "Try [bold]lrrspm demo[/bold] for a tour on real pictures."
+    ),
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some files were skipped.",
+)
+
+SKIPPED = 3
+
+Pictures = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        help="A folder with one sub-folder of pictures a class, or a CSV file of path,label rows.",
+    ),
+]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by train.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+_METHOD = "Method"
+CodebookSize = Annotated[
+    int,
+    typer.Option("--codebook-size", min=1, help="Atoms in the codebook.", rich_help_panel=_METHOD),
+]
+Lambda = Annotated[
+    float,
+    typer.Option("--lambda", min=0, help="Regularization of the codes.", rich_help_panel=_METHOD),
+]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        min=0,
+        help="Entries of a code below this share of their mean become 0; 0 keeps all.",
+        rich_help_panel=_METHOD,
+    ),
+]
+Penalty = Annotated[float, typer.Option("--C", help="Penalty of the SVM.", rich_help_panel=_METHOD)]
+Step = Annotated[
+    int,
+    typer.Option("--step", min=1, help="Pixels between patches.", rich_help_panel=_METHOD),
+]
+PatchSize = Annotated[
+    int,
+    typer.Option("--patch-size", min=4, help="Side of a patch in pixels.", rich_help_panel=_METHOD),
+]
+Levels = Annotated[
+    str,
+    typer.Option("--levels", help="Cells a side of each pyramid level.", rich_help_panel=_METHOD),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", min=0, help="The same seed gives the same result.", rich_help_panel=_METHOD
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", help="Threads; -1 is all cores. Changes the speed only.", rich_help_panel=_METHOD
+    ),
+]
+_LEVELS = ",".join(map(str, config.LEVELS))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"lrrspm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Register a command; what the library raises becomes a message and exit code 1."""
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        as_json = kwargs.get("as_json", False)
+        try:
+            with warnings_as_lines():
+                function(*args, **kwargs)
+        except KeyboardInterrupt:
+            _fail("stopped; nothing was written", as_json)
+        except (ValueError, OSError, ImportError) as error:
+            _fail(str(error), as_json)
+        except MemoryError:
+            _fail("out of memory; try fewer pictures, a smaller codebook or fewer jobs", as_json)
+
+    app.command()(guarded)
+    return guarded
+
+
+def _fail(message: str, as_json: bool) -> NoReturn:
+    print(f"error: {message}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"error": message}))
+    raise typer.Exit(1)
+
+
+def _classifier(
+    codebook_size: int,
+    regularization: float,
+    threshold: float,
+    penalty: float,
+    step: int,
+    patch_size: int,
+    levels: str,
+    seed: int,
+    jobs: int,
+) -> ImageClassifier:
+    from .classifier import ImageClassifier
+    from .encoders import LRREncoder
+
+    encoder = LRREncoder(
+        codebook_size=codebook_size, regularization=regularization, threshold=threshold
+    )
+    return ImageClassifier(
+        encoder=encoder,
+        levels=_parse_levels(levels),
+        step=step,
+        patch_size=patch_size,
+        C=penalty,
+        n_jobs=jobs,
+        random_state=seed,
+    )
+
+
+def _parse_levels(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected whole numbers with commas between them, such as {_LEVELS}, got {text!r}",
+            param_hint="--levels",
+        ) from None
+
+
+@command
+def train(
+    folder: Pictures,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model.")
+    ],
+    estimate: Annotated[
+        bool,
+        typer.Option(
+            "--estimate/--no-estimate",
+            help="Keep a fifth of each class aside first, to say how good the model is.",
+        ),
+    ] = True,
+    codebook_size: CodebookSize = config.CODEBOOK_SIZE,
+    regularization: Lambda = config.REGULARIZATION,
+    threshold: Threshold = config.THRESHOLD,
+    penalty: Penalty = config.C,
+    step: Step = config.STEP,
+    patch_size: PatchSize = config.PATCH_SIZE,
+    levels: Levels = _LEVELS,
+    seed: Seed = config.SEED,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
+    """Train a model from a folder of pictures and write it to one file.
+
+    Example: lrrspm train pictures -o my.lrrspm
+    """
+    from .evaluation import train_with_estimate
+    from .images import find_images
+    from .modelfile import check_target
+    from .stages import Stages
+
+    classifier = _classifier(
+        codebook_size, regularization, threshold, penalty, step, patch_size, levels, seed, jobs
+    )
+    check_target(output)
+    paths, labels = find_images(folder)
+    with progress() as listener:
+        stages = Stages(listener)
+        accuracy = train_with_estimate(paths, labels, classifier, estimate, stages)
+    classifier.save(output)
+    if as_json:
+        print_json(
+            model=str(output),
+            images=len(paths),
+            classes=len(classifier.classes_),
+            images_per_class=classifier.summary_["images_per_class"],
+            estimate=classifier.summary_.get("held_out"),
+            bytes=output.stat().st_size,
+            seconds=stages.seconds,
+            parameters=describe_parameters(classifier),
+        )
+        return
+    print(f"{output}: {len(paths)} pictures, {len(classifier.classes_)} classes")
+    if accuracy is not None:
+        count = classifier.summary_["held_out"]["images"]
+        print(f"estimated accuracy {accuracy:.1f} %, on {count} pictures kept aside")
+    print_seconds(stages.seconds)
+    print(f"next: lrrspm predict {output} PICTURE...")
+
+
+@command
+def evaluate(
+    folder: Pictures,
+    train_per_class: Annotated[
+        int, typer.Option("--train-per-class", min=1, help="Training pictures a class.")
+    ] = config.TRAIN_PER_CLASS,
+    splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
+    shared_codebook: Annotated[
+        bool,
+        typer.Option(
+            "--shared-codebook",
+            help="One codebook from all pictures, test pictures too, as in the paper.",
+        ),
+    ] = False,
+    codebook_size: CodebookSize = config.CODEBOOK_SIZE,
+    regularization: Lambda = config.REGULARIZATION,
+    threshold: Threshold = config.THRESHOLD,
+    penalty: Penalty = config.C,
+    step: Step = config.STEP,
+    patch_size: PatchSize = config.PATCH_SIZE,
+    levels: Levels = _LEVELS,
+    seed: Seed = config.SEED,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
+    """Measure accuracy on random splits of a folder: train on some, test on all the rest.
+
+    Accuracy is the mean of the classes' accuracies.
+
+    Example: lrrspm evaluate pictures --train-per-class 30
+    """
+    from .evaluation import evaluate as run
+    from .images import find_images
+    from .stages import Stages
+
+    classifier = _classifier(
+        codebook_size, regularization, threshold, penalty, step, patch_size, levels, seed, jobs
+    )
+    paths, labels = find_images(folder)
+    with progress() as listener:
+        result = run(
+            paths,
+            labels,
+            classifier,
+            train_per_class,
+            splits,
+            shared_codebook,
+            seed,
+            Stages(listener),
+        )
+    result["parameters"] = {
+        **describe_parameters(classifier),
+        "train_per_class": train_per_class,
+        "splits": splits,
+        "shared_codebook": shared_codebook,
+    }
+    if as_json:
+        print_json(**result)
+        return
+    print_evaluation(result)
+
+
+@command
+def predict(
+    model: ModelPath,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Pictures, or folders of pictures.")
+    ],
+    top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated rows.")] = False,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
+    """Say what is on pictures.
+
+    A file that cannot be read is named and skipped; the exit code is then 3.
+    Scores are SVM margins: the larger the surer, above 0 means "yes" for that class alone.
+
+    Example: lrrspm predict my.lrrspm new.jpg holiday/ --top 3
+    """
+    from .classifier import load_model, rank
+    from .images import expand_paths
+    from .stages import Stages
+
+    classifier = load_model(model).set_params(n_jobs=jobs)
+    files = expand_paths(paths)
+    skipped: dict[int, str] = {}
+    with progress() as listener:
+        ranked = rank(classifier, files, top, Stages(listener), skipped)
+    done = [file for index, file in enumerate(files) if index not in skipped]
+    rows = list(zip(done, ranked, strict=True))
+    if as_json:
+        print_json(
+            model=str(model),
+            predictions=[
+                {
+                    "path": path,
+                    "label": best[0][0],
+                    "score": best[0][1],
+                    "top": [{"label": label, "score": score} for label, score in best],
+                }
+                for path, best in rows
+            ],
+            skipped=[{"path": files[i], "reason": skipped[i]} for i in sorted(skipped)],
+        )
+    elif as_csv:
+        import csv
+
+        writer = csv.writer(sys.stdout)
+        ranks = range(1, len(rows[0][1]) + 1) if rows else range(1, 2)
+        writer.writerow(
+            ["path", *(f"{n}_{r}" if top > 1 else n for r in ranks for n in ("label", "score"))]
+        )
+        for path, best in rows:
+            writer.writerow(
+                [path, *(value for label, score in best for value in (label, f"{score:.4f}"))]
+            )
+    elif rows:
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        table.add_column("picture", overflow="fold")
+        for _ in rows[0][1]:
+            table.add_column("class")
+            table.add_column("score", justify="right")
+        for path, best in rows:
+            table.add_row(
+                text(path),
+                *(text(v) for label, score in best for v in (label, f"{score:+.2f}")),
+            )
+        print_table(table)
+    _report_skipped(files, skipped)
+
+
+@command
+def score(model: ModelPath, folder: Pictures, jobs: Jobs = -1, as_json: Json = False) -> None:
+    """Measure a saved model on a labelled folder.
+
+    Accuracy is the mean of the classes' accuracies. Folders must be named as in training.
+
+    Example: lrrspm score my.lrrspm test-pictures
+    """
+    from .classifier import load_model
+    from .evaluation import score_model
+    from .images import find_images
+    from .stages import Stages
+
+    classifier = load_model(model).set_params(n_jobs=jobs)
+    paths, labels = find_images(folder)
+    skipped: dict[int, str] = {}
+    with progress() as listener:
+        result = score_model(classifier, paths, labels, Stages(listener), skipped)
+    if as_json:
+        result["skipped"] = [{"path": paths[i], "reason": skipped[i]} for i in sorted(skipped)]
+        print_json(model=str(model), **result)
+    else:
+        print_evaluation(result)
+    _report_skipped(paths, skipped)
+
+
+@command
+def info(model: ModelPath, as_json: Json = False) -> None:
+    """Show what is inside a model file.
+
+    Example: lrrspm info my.lrrspm
+    """
+    from .classifier import load_model
+    from .modelfile import read_model
+
+    classifier = load_model(model)
+    description = read_model(model)[0]
+    facts: dict[str, Any] = {
+        "model": str(model),
+        "bytes": model.stat().st_size,
+        "format": description["format"],
+        "library": description["library"],
+        "classes": description["classes"],
+        "summary": description["summary"],
+        "parameters": describe_parameters(classifier),
+    }
+    if as_json:
+        print_json(**facts)
+        return
+    summary = description["summary"]
+    size = f"{facts['bytes'] / 1e6:.1f} MB"
+    print(f"{model}: {size}, format {facts['format']}, lrrspm {facts['library']}")
+    print(f"trained on {summary['images']} pictures of {len(facts['classes'])} classes:")
+    for name, count in summary["images_per_class"].items():
+        print(f"  {name}: {count}")
+    if "held_out" in summary:
+        held_out = summary["held_out"]
+        print(
+            f"estimated accuracy {held_out['accuracy']:.1f} %, "
+            f"on {held_out['images']} pictures kept aside"
+        )
+    print("parameters:")
+    for name, value in facts["parameters"].items():
+        print(f"  {name}: {value}")
+
+
+@command
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where to write what it makes.")
+    ] = Path("lrrspm-demo"),
+    seed: Seed = config.SEED,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
+    """Tour on real pictures: photographs of solar cells, sound and defective.
+
+    Needs the extra: pip install 'lrrspm[demo]'. Works offline.
+    """
+    from .demo import run
+    from .stages import Stages
+
+    with progress() as listener:
+        result = run(output, seed, jobs, Stages(listener))
+    if as_json:
+        print_json(**result)
+        return
+    print_evaluation(result)
+    print()
+    print_confusion(result)
+    print(f"\n{result['images_per_second']:.0f} pictures a second, from file to vector")
+    print(f"wrote {result['model']} and {result['picture']}")
+    print(result["licence"])
+    print("\nnow with your own pictures, one folder a class:")
+    print("  lrrspm train my-pictures -o my.lrrspm")
+    print("  lrrspm predict my.lrrspm new.jpg")
+
+
+def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
+    """Parameters under the names of the command line."""
+    encoder = classifier.encoder
+    return {
+        "codebook_size": encoder.codebook_size,
+        "lambda": encoder.regularization,
+        "threshold": encoder.threshold,
+        "C": classifier.C,
+        "step": classifier.step,
+        "patch_size": classifier.patch_size,
+        "levels": list(classifier.levels),
+        "max_side": classifier.max_side,
+        "n_samples": classifier.n_samples,
+        "seed": classifier.random_state,
+    }
+
+
+def _report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
+    if not skipped:
+        return
+    for index in sorted(skipped):
+        print(f"skipped {paths[index]}: {skipped[index]}", file=sys.stderr)
+    print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
+    raise typer.Exit(SKIPPED)

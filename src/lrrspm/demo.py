@@ -1,0 +1,69 @@
+"""The tour: solar cells from the PyPI package elpv-dataset, sound and defective."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .classifier import ImageClassifier, fit_together
+from .encoders import LRREncoder
+from .evaluation import evaluate, split_by_class
+from .report import draw_predictions
+from .stages import Stages
+
+TRAIN_PER_CLASS = 200
+SPLITS = 3
+LICENCE = (
+    "The photographs are from the ELPV data set (Buerhop-Lutz, Deitsch et al., 2018), "
+    "licence CC BY-NC-SA 4.0."
+)
+
+
+def solar_cells() -> tuple[list[str], list[str]]:
+    """Paths and labels of the cells that are surely sound (0) or surely defective (1)."""
+    spec = importlib.util.find_spec("elpv_dataset")
+    if spec is None or spec.origin is None:
+        raise ImportError("the demo's pictures are missing: pip install 'lrrspm[demo]'")
+    folder = Path(spec.origin).parent / "data"
+    paths, labels = [], []
+    for line in (folder / "labels.csv").read_text().splitlines():
+        name, probability, kind = line.split()
+        if float(probability) in (0, 1):
+            paths.append(str(folder / name))
+            labels.append(f"{kind} {'defective' if float(probability) else 'functional'}")
+    return paths, labels
+
+
+def run(output: Path, seed: int, jobs: int, stages: Stages) -> dict[str, Any]:
+    """Evaluate, then train a model, save it and draw some of its predictions."""
+    paths, labels = solar_cells()
+    output.mkdir(parents=True, exist_ok=True)
+    classifier = ImageClassifier(encoder=LRREncoder(), n_jobs=jobs, random_state=seed)
+    result = evaluate(paths, labels, classifier, TRAIN_PER_CLASS, SPLITS, seed=seed, stages=stages)
+
+    y = np.array(labels)
+    train = split_by_class(y, TRAIN_PER_CLASS, seed)
+    chosen = [paths[i] for i in train]
+    fit_together([classifier], chosen, y[train], [np.arange(len(train))], stages)
+    model = output / "solar-cells.lrrspm"
+    classifier.save(model)
+
+    test = np.setdiff1d(np.arange(len(y)), train)
+    shown = np.random.default_rng(seed).choice(test, 24, replace=False)
+    images = [paths[i] for i in shown]
+    picture = output / "predictions.png"
+    draw_predictions(picture, images, y[shown].tolist(), classifier.predict(images).tolist())
+
+    seconds = result["seconds"]
+    # Every image is read and described twice, and encoded once for each split.
+    per_image = seconds["extract"] / 2 + seconds["encode"] / SPLITS
+    return {
+        **result,
+        "images_per_second": len(paths) / per_image,
+        "model": str(model),
+        "picture": str(picture),
+        "licence": LICENCE,
+    }
