@@ -129,7 +129,6 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "parameters": parameters,
             "encoder": {"type": kind, "parameters": encoder_parameters},
             "classes": self.classes_.tolist(),
-            "classes_dtype": self.classes_.dtype.str,
             "summary": self.summary_,
         }
         arrays = {
@@ -154,10 +153,13 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             random_state=self.random_state,
         )
 
+    def new_svm(self) -> LinearSVM:
+        """An unfitted support vector machine with this classifier's parameters."""
+        return LinearSVM(C=self.C, n_jobs=self.n_jobs, random_state=self.random_state)
+
     def fit_svm(self, vectors: NDArray[np.float32], labels: NDArray[Any]) -> None:
         """Train the support vector machine alone, on vectors of features_."""
-        self.svm_ = LinearSVM(C=self.C, n_jobs=self.n_jobs, random_state=self.random_state)
-        self.svm_.fit(vectors, labels)
+        self.svm_ = self.new_svm().fit(vectors, labels)
         self.classes_ = self.svm_.classes_
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
@@ -182,6 +184,8 @@ def fit_together(
     classifier.
     """
     y = _check_labels(labels, len(images))
+    for classifier in classifiers:
+        classifier.new_svm().check_parameters()
     for indices in members:
         encode_labels(y[indices])  # one class alone should fail before the work, not after it
     features = [classifier.new_features() for classifier in classifiers]
@@ -235,6 +239,16 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, str, bool)) else None
 
 
+def _check_classes(names: Any) -> NDArray[Any]:
+    """Class names of a model file: two or more of one kind, sorted, all different."""
+    if not isinstance(names, list) or len({type(name) for name in names}) != 1:
+        raise ValueError("its class names are not a list of one kind")
+    classes = np.array(names)
+    if len(classes) < 2 or classes.ndim != 1 or not np.array_equal(classes, np.unique(classes)):
+        raise ValueError("its class names are not two or more, sorted, all different")
+    return classes
+
+
 def load_model(path: str | os.PathLike[str]) -> ImageClassifier:
     """Read a classifier that :meth:`ImageClassifier.save` wrote.
 
@@ -265,7 +279,7 @@ def _restore(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Im
     model.features_.encoder_ = encoder
 
     model.svm_ = LinearSVM(C=model.C, random_state=model.random_state)
-    model.classes_ = np.array(description["classes"], dtype=description["classes_dtype"])
+    model.classes_ = _check_classes(description["classes"])
     model.svm_.classes_ = model.classes_
     model.svm_.coef_ = arrays["coef"]
     model.svm_.intercept_ = arrays["intercept"]

@@ -107,9 +107,10 @@ def _improve(
     filled = counts > 0
     moved[filled] = sums[filled] / counts[filled, None]
     empty = np.flatnonzero(~filled)
-    farthest = np.argsort(-distance, kind="stable")[: len(empty)] if len(empty) else empty
-    far = distance[farthest] > 0
-    moved[empty[far]] = values[farthest[far]]
+    if len(empty):
+        farthest = np.argsort(-distance, kind="stable")[: len(empty)]
+        farthest = farthest[distance[farthest] > 0]
+        moved[empty[: len(farthest)]] = values[farthest]
     return moved, float(distance.sum(dtype=np.float64))
 
 

@@ -22,7 +22,7 @@ speed, few enough for the codes to be still in cache when they are pooled."""
 
 
 class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What all encoders share; a subclass gives ``_prepare`` and ``encode``."""
+    """What all encoders share; a subclass gives the last three methods."""
 
     codebook_size: int
     codebook: ArrayLike | None
@@ -53,7 +53,7 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def fit_parallel(self, X: ArrayLike, n_jobs: int | None) -> Self:
         """``fit`` on several threads, the same bits for any number."""
-        self._check_parameters()
+        self.check_parameters()
         values = validate_data(self, X, dtype=np.float32)
         if self.codebook is None:
             self.codebook_ = learn_codebook(values, self.codebook_size, self.random_state, n_jobs)
@@ -86,7 +86,8 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 self.encode(values[rows], codes[rows])
         return codes
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
+        """Raise where a parameter is out of range."""
         raise NotImplementedError
 
     def _prepare(self) -> None:
@@ -157,7 +158,7 @@ class LRREncoder(CodebookEncoder):
         self.codebook = codebook
         self.random_state = random_state
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         for name in ("regularization", "threshold"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0):

@@ -173,7 +173,7 @@ def split_by_class(labels: NDArray[Any], train_per_class: int, seed: int) -> NDA
         members = np.flatnonzero(labels == name)
         if len(members) <= train_per_class:
             raise ValueError(
-                f"class {name!r} has {len(members)} images; {train_per_class} training images "
+                f"class '{name}' has {len(members)} images; {train_per_class} training images "
                 f"leave none to test; use at most {len(members) - 1} training images a class, "
                 "or leave the class out"
             )

@@ -18,7 +18,7 @@ from .encoders import BLOCK, CodebookEncoder, LRREncoder
 from .images import ImageError, read_image, shrink
 from .parallel import ordered_map, workers
 from .pyramid import SpatialPyramid
-from .sift import DenseDescriptors, as_gray, dense_sift
+from .sift import N_VALUES, DenseDescriptors, as_gray, dense_sift
 from .stages import Stages
 
 Image = str | os.PathLike[str] | NDArray[Any]
@@ -118,6 +118,10 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         check_is_fitted(self)
         return transform_all([self], check_images(X), Stages())[0]
 
+    def new_encoder(self) -> CodebookEncoder:
+        """An unfitted encoder of our own."""
+        return LRREncoder() if self.encoder is None else clone(self.encoder)
+
     def describe(self, image: Image) -> DenseDescriptors:
         """Descriptors of one image."""
         if isinstance(image, (str, os.PathLike)):
@@ -178,7 +182,9 @@ def fit_all(
     for feature, indices in zip(features, members, strict=True):
         if feature.n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {feature.n_samples}")
-        SpatialPyramid(feature.levels)  # a bad level should fail before the work, not after it
+        # What is out of range should fail before the work, not after it.
+        SpatialPyramid(feature.levels)
+        feature.new_encoder().check_parameters()
         rng = check_random_state(feature.random_state)
         seed, encoder_seed = (int(n) for n in rng.randint(2**31, size=2))
         quota = max(1, round(feature.n_samples / len(indices)))
@@ -193,22 +199,21 @@ def fit_all(
             for seed, _, quota, place in plans
         ]
 
-    samples: list[list[NDArray[np.float32]]] = [[] for _ in features]
+    # One array a sample, filled from the front: its pages are used once they are written to.
+    samples = [np.empty((quota * len(place), N_VALUES), np.float32) for _, _, quota, place in plans]
+    filled = [0] * len(plans)
     with workers(first.n_jobs) as executor, stages.timed("extract"):
         results = ordered_map(sample, wanted, executor)
         for drawn in stages.track("reading images", results, len(wanted)):
-            for kept, part in zip(samples, drawn, strict=True):
+            for i, part in enumerate(drawn):
                 if part is not None:
-                    kept.append(part)
+                    samples[i][filled[i] : filled[i] + len(part)] = part
+                    filled[i] += len(part)
 
     with stages.timed("codebook"):
-        for feature, plan, kept in stages.track(
-            "learning codebooks",
-            zip(features, plans, samples, strict=True),
-            len(features),
-        ):
-            feature.encoder_ = _fit_encoder(feature, np.concatenate(kept), plan[1])
-            kept.clear()
+        for i in stages.track("learning codebooks", range(len(features)), len(features)):
+            sampled = samples.pop(0)[: filled[i]]
+            features[i].encoder_ = _fit_encoder(features[i], sampled, plans[i][1])
 
 
 def _draw(values: NDArray[np.float32], quota: int, seed: int, place: int) -> NDArray[np.float32]:
@@ -222,7 +227,7 @@ def _draw(values: NDArray[np.float32], quota: int, seed: int, place: int) -> NDA
 def _fit_encoder(
     feature: SpatialPyramidFeatures, sample: NDArray[np.float32], seed: int
 ) -> CodebookEncoder:
-    encoder: CodebookEncoder = LRREncoder() if feature.encoder is None else clone(feature.encoder)
+    encoder = feature.new_encoder()
     if encoder.random_state is None:
         encoder.set_params(random_state=seed)
     return encoder.fit_parallel(sample, feature.n_jobs)

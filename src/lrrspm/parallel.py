@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
 from threadpoolctl import ThreadpoolController
@@ -26,39 +27,41 @@ class _BlasLimit:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._libraries: list[tuple[object, int]] | None = None
+        self._libraries: list[Any] | None = None
+        self._threads: list[int] = []
 
     def enter(self) -> None:
         with self._lock:
             self._inside += 1
             if self._inside > 1:
                 return
-            controllers = _blas_libraries()
-            self._libraries = [(c, c.get_num_threads()) for c in controllers]  # type: ignore[attr-defined]
-            for controller, threads in self._libraries:
-                if threads != 1:
-                    controller.set_num_threads(1)  # type: ignore[attr-defined]
+            if self._libraries is None:
+                self._libraries = _find_blas()
+            self._threads = [library.get_num_threads() for library in self._libraries]
+            self._set([1] * len(self._threads))
 
     def leave(self) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                for controller, threads in self._libraries or ():
-                    if threads != 1:
-                        controller.set_num_threads(threads)  # type: ignore[attr-defined]
+                self._set(self._threads)
+
+    def _set(self, wanted: list[int]) -> None:
+        for library, threads in zip(self._libraries or (), wanted, strict=True):
+            # threadpoolctl lets only the thread that set a limit first change
+            # it. Ours may enter on one thread and leave on another.
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
+            library.set_num_threads(threads)
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread()
 
 
-_found: list[object] | None = None
-
-
-def _blas_libraries() -> list[object]:
-    global _found
-    if _found is None:
-        # Both NumPy and SciPy bring a BLAS of their own.
-        import scipy.linalg  # noqa: F401
-
-        _found = [lib for lib in ThreadpoolController().lib_controllers if lib.user_api == "blas"]
-    return _found
+def _find_blas() -> list[Any]:
+    """Controllers of the BLAS libraries; NumPy and SciPy bring one each."""
+    importlib.import_module("scipy.linalg")
+    found = ThreadpoolController().lib_controllers
+    return [library for library in found if library.user_api == "blas"]
 
 
 _limit = _BlasLimit()

@@ -12,7 +12,7 @@ from . import config
 
 N_BINS = 4
 N_ORIENTATIONS = 8
-_WIDTH = N_BINS * N_BINS * N_ORIENTATIONS
+N_VALUES = N_BINS * N_BINS * N_ORIENTATIONS
 
 # FMA only: no reassociation, so that the result does not depend on how LLVM
 # splits a loop.
@@ -88,7 +88,7 @@ def dense_sift(
     left, top = ((width - patch_size) % step) // 2, ((height - patch_size) % step) // 2
     nx, ny = (width - patch_size) // step + 1, (height - patch_size) // step + 1
 
-    values = np.empty((ny * nx, _WIDTH), np.float32)
+    values = np.empty((ny * nx, N_VALUES), np.float32)
     smooth, slope = _TAPS
     weights, first, last = _bin_weights(patch_size)
     _describe(array, step, left, top, nx, ny, smooth, slope, weights, first, last, values)

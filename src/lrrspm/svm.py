@@ -88,8 +88,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train on X (n, d) and labels y (n,)."""
-        if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C must be positive, got {self.C}")
+        self.check_parameters()
         samples, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], order="C")
         self.classes_, indices = encode_labels(labels)
         signs = one_vs_rest(indices, len(self.classes_), samples.dtype)
@@ -116,6 +115,11 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.intercept_ = constant.astype(weights.dtype)
         return self
 
+    def check_parameters(self) -> None:
+        """Raise where a parameter is out of range."""
+        if not (np.isfinite(self.C) and self.C > 0):
+            raise ValueError(f"C must be positive, got {self.C}")
+
     def decision_function(self, X: ArrayLike) -> Floats:
         """Scores, (n, n_classes), or (n,) for two classes (positive: the second)."""
         check_is_fitted(self)
@@ -126,7 +130,8 @@ class LinearSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The class of the largest score of each row, (n,)."""
-        return predict_labels(self.classes_, self.decision_function(X))
+        scores = self.decision_function(X)
+        return predict_labels(self.classes_, scores)
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:

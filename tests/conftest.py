@@ -1,0 +1,74 @@
+"""Fixtures: golden numbers, made pictures, and real data where there are any."""
+
+import os
+from pathlib import Path
+
+# Before SciPy is imported: scikit-learn's checks of array-API input skip without it.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+import numpy as np
+import pytest
+from PIL import Image
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def synthetic():
+    """What the original programs compute on a made image."""
+    with np.load(HERE / "golden" / "synthetic.npz") as file:
+        return dict(file)
+
+
+def _folder(variable: str) -> Path:
+    if not os.environ.get(variable):
+        pytest.skip(f"{variable} is not set")
+    return Path(os.environ[variable])
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Folder with LS, YaleB and COIL20, one folder a class."""
+    return _folder("LRRSPM_DATA")
+
+
+@pytest.fixture(scope="session")
+def golden_dir() -> Path:
+    """Folder with golden numbers of real images."""
+    return _folder("LRRSPM_GOLDEN")
+
+
+def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
+    """A picture of stripes or dots with noise, uint8 (size, size)."""
+    y, x = np.mgrid[:size, :size] + rng.uniform(0, 8, 2)[:, None, None]
+    waves = {
+        "across": np.sin(y),
+        "along": np.sin(x),
+        "dots": np.sin(x) * np.sin(y),
+        "slant": np.sin(x + y),
+    }
+    picture = 128 + 70 * waves[kind] + rng.normal(0, 25, (size, size))
+    return np.clip(picture, 0, 255).astype(np.uint8)
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory) -> Path:
+    """A folder of three classes with 12 made pictures each."""
+    root = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(0)
+    for kind in ("across", "along", "dots"):
+        (root / kind).mkdir()
+        for i in range(12):
+            Image.fromarray(draw(kind, rng)).save(root / kind / f"{i:02}.png")
+    return root
+
+
+@pytest.fixture(scope="session")
+def model_path(pictures, tmp_path_factory) -> Path:
+    """A small model trained on the made pictures."""
+    from lrrspm import ImageClassifier, LRREncoder, find_images
+
+    path = tmp_path_factory.mktemp("model") / "small.lrrspm"
+    encoder = LRREncoder(codebook_size=16)
+    ImageClassifier(encoder, random_state=0).fit(*find_images(pictures)).save(path)
+    return path

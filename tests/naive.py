@@ -1,0 +1,165 @@
+"""Slow, obvious versions of every stage, straight from the formulas."""
+
+import math
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+
+def gray(rgb):
+    weighted = 0.2989 * rgb[..., 0] + 0.5870 * rgb[..., 1] + 0.1140 * rgb[..., 2]
+    return np.floor(weighted + 0.5).astype(np.uint8)
+
+
+def cubic(t):
+    t = abs(t)
+    if t <= 1:
+        return 1.5 * t**3 - 2.5 * t**2 + 1
+    if t <= 2:
+        return -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2
+    return 0.0
+
+
+def shrink(image, max_side):
+    if max(image.shape) <= max_side:
+        return image
+    scale = max_side / max(image.shape)
+    for _ in range(2):  # rows, then columns
+        image = shrink_rows(image, scale).T
+    return image
+
+
+def shrink_rows(image, scale):
+    size = len(image)
+    outputs = math.ceil(scale * size - 1e-9)
+    result = np.zeros((outputs, image.shape[1]))
+    for i in range(1, outputs + 1):
+        position = i / scale + (1 - 1 / scale) / 2
+        total = 0.0
+        for j in range(math.floor(position - 3 / scale), math.ceil(position + 3 / scale) + 1):
+            weight = cubic(scale * (position - j))
+            mirrored = (j - 1) % (2 * size)
+            if mirrored >= size:
+                mirrored = 2 * size - 1 - mirrored
+            result[i - 1] += weight * image[mirrored]
+            total += weight
+        result[i - 1] /= total
+    return result
+
+
+def correlate(image, kernel):
+    """Correlation with a 5x5 kernel, zeros outside."""
+    padded = np.pad(image, 2)
+    out = np.zeros(image.shape)
+    for dy in range(5):
+        for dx in range(5):
+            out += kernel[dy, dx] * padded[dy : dy + image.shape[0], dx : dx + image.shape[1]]
+    return out
+
+
+def dense_sift(image, step=6, patch_size=16):
+    """Raw and normalised descriptors, x and y of the (padded) image."""
+    image = np.asarray(image, np.float64)
+    missing = [max(0, patch_size - side) for side in image.shape]
+    image = np.pad(image, [(m // 2, m - m // 2) for m in missing], mode="edge")
+    g = np.exp(-(np.arange(-2, 3) ** 2) / (2 * 0.8**2))
+    g /= g.sum()
+    d = np.gradient(g)
+    d *= 2 / np.abs(d).sum()
+    ix, iy = correlate(image, np.outer(g, d)), correlate(image, np.outer(d, g))
+    magnitude, theta = np.hypot(ix, iy), np.arctan2(iy, ix)
+    maps = [magnitude * np.maximum(0, np.cos(theta - a * np.pi / 4)) ** 9 for a in range(8)]
+    bin_size = patch_size / 4
+    centres = [(b + 0.5) * bin_size - 0.5 for b in range(4)]
+    weights = np.array(
+        [[max(0, 1 - abs(p - c) / bin_size) for c in centres] for p in range(patch_size)]
+    )
+    height, width = image.shape
+    raw, x, y = [], [], []
+    for top in range(((height - patch_size) % step) // 2, height - patch_size + 1, step):
+        for left in range(((width - patch_size) % step) // 2, width - patch_size + 1, step):
+            descriptor = np.zeros(128)
+            for a in range(8):
+                patch = maps[a][top : top + patch_size, left : left + patch_size]
+                bins = weights.T @ patch @ weights
+                for ybin in range(4):
+                    for xbin in range(4):
+                        descriptor[a + 8 * (ybin + 4 * xbin)] = bins[ybin, xbin]
+            raw.append(descriptor)
+            x.append(left + (patch_size - 1) / 2)
+            y.append(top + (patch_size - 1) / 2)
+    values = []
+    for descriptor in raw:
+        norm = np.linalg.norm(descriptor)
+        if norm >= 1:
+            clipped = np.minimum(descriptor / norm, 0.2)
+            values.append(clipped / np.linalg.norm(clipped))
+        else:
+            values.append(np.minimum(descriptor, 0.2))
+    return np.array(raw), np.array(values), np.array(x), np.array(y)
+
+
+def lrr_codes(X, codebook, regularization, threshold, normalize=False):
+    D = np.asarray(codebook, np.float64).T
+    k = D.shape[1]
+    projection = np.linalg.inv(D.T @ D + regularization * np.eye(k)) @ D.T
+    codes = []
+    for x in np.asarray(X, np.float64):
+        c = projection @ x
+        norm, total = np.linalg.norm(c), c.sum()
+        z = c.copy()
+        for j in range(k):
+            if threshold > 0 and total != 0 and c[j] / total < threshold / k:
+                z[j] = 0
+        codes.append(z / norm if normalize and norm > 0 else z)
+    return np.array(codes)
+
+
+def pool(codes, x, y, width, height, levels=(1, 2, 4)):
+    cells = []
+    for n in levels:
+        for row in range(1, n + 1):
+            for column in range(1, n + 1):
+                inside = [
+                    i
+                    for i in range(len(codes))
+                    if math.ceil((x[i] + 1) / (width / n)) == column
+                    and math.ceil((y[i] + 1) / (height / n)) == row
+                ]
+                empty = np.zeros(codes.shape[1])
+                cells.append(np.abs(codes[inside]).max(axis=0) if inside else empty)
+    vector = np.concatenate(cells)
+    norm = np.linalg.norm(vector)
+    return vector / norm if norm > 0 else vector
+
+
+def lloyd_step(X, centres):
+    """New centres (where a centre has descriptors) and the sum of squared distances."""
+    distances = cdist(np.asarray(X, np.float64), centres, "sqeuclidean")
+    nearest = distances.argmin(axis=1)
+    moved = np.array(
+        [
+            X[nearest == j].mean(axis=0) if (nearest == j).any() else centres[j]
+            for j in range(len(centres))
+        ]
+    )
+    return moved, distances.min(axis=1).sum()
+
+
+def descend(gram, scores, alphas, signs, ridge, orders):
+    alphas = alphas.astype(np.float64)
+    delta = np.zeros_like(scores)
+    for c in range(len(scores)):
+        for order in orders:
+            for i in order:
+                score = scores[c, i] + delta[c] @ gram[:, i]
+                gradient = signs[c, i] * score - 1 + ridge * alphas[c, i]
+                new = max(0, alphas[c, i] - gradient / (gram[i, i] + ridge))
+                delta[c, i] += signs[c, i] * (new - alphas[c, i])
+                alphas[c, i] = new
+    return alphas, delta
+
+
+def svm_objective(weights, X, signs, C):
+    slack = np.maximum(0, 1 - signs * (X @ weights))
+    return 0.5 * weights @ weights + C * (slack**2).sum()

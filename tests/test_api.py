@@ -1,0 +1,59 @@
+import subprocess
+import sys
+
+import pytest
+
+import lrrspm
+
+PUBLIC = [
+    "ImageClassifier",
+    "LRREncoder",
+    "LinearSVM",
+    "SpatialPyramid",
+    "SpatialPyramidFeatures",
+    "dense_sift",
+    "find_images",
+    "learn_codebook",
+    "load_model",
+    "read_image",
+]
+
+
+def test_public_names():
+    assert sorted(lrrspm.__all__) == PUBLIC
+    assert set(PUBLIC) <= set(dir(lrrspm))
+    for name in PUBLIC:
+        assert getattr(lrrspm, name).__doc__
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = lrrspm.nothing
+
+
+def test_defaults_are_those_of_the_paper():
+    assert lrrspm.LRREncoder().get_params() == {
+        "codebook": None,
+        "codebook_size": 256,
+        "normalize_codes": False,
+        "random_state": None,
+        "regularization": 0.7,
+        "threshold": 0.98,
+    }
+    parameters = lrrspm.ImageClassifier().get_params()
+    assert parameters["levels"] == (1, 2, 4)
+    assert (parameters["step"], parameters["patch_size"], parameters["max_side"]) == (6, 16, 300)
+    assert (parameters["n_samples"], parameters["C"]) == (200_000, 10.0)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from lrrspm.cli import app\n"
+        "result = CliRunner().invoke(app, ['--help'])\n"
+        "assert result.exit_code == 0, result.output\n"
+        "print([m for m in ('numba', 'scipy', 'sklearn', 'numpy') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,98 @@
+import hashlib
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
+
+from .conftest import draw
+
+
+def small(**parameters):
+    return ImageClassifier(
+        LRREncoder(codebook_size=8), **{"n_samples": 2000, "random_state": 0, **parameters}
+    )
+
+
+def test_learns_made_pictures(pictures):
+    paths, labels = find_images(pictures)
+    model = small().fit(paths[::2], labels[::2])
+    assert model.classes_.tolist() == ["across", "along", "dots"]
+    assert model.score(paths[1::2], labels[1::2]) == 1
+    assert model.decision_function(paths[:2]).shape == (2, 3)
+    assert model.summary_["images_per_class"] == {"across": 6, "along": 6, "dots": 6}
+
+
+def test_two_classes(pictures):
+    paths, labels = find_images(pictures)
+    model = small().fit(paths[:24], labels[:24])
+    scores = model.decision_function(paths[:24])
+    assert scores.shape == (24,)
+    np.testing.assert_array_equal(model.predict(paths[:24]) == "along", scores > 0)
+
+
+def test_works_in_scikit_learn(pictures):
+    paths, labels = find_images(pictures)
+    assert cross_val_score(small(), paths, labels, cv=3).mean() > 0.9
+    search = GridSearchCV(small(), {"C": [0.1, 10], "encoder__threshold": [0.5]}, cv=2)
+    assert search.fit(paths, labels).best_estimator_.encoder.threshold == 0.5
+    assert clone(small(step=4)).step == 4
+    with pytest.raises(NotFittedError):
+        small().predict(paths)
+    with pytest.raises(NotFittedError):
+        small().save("never.lrrspm")
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [1.0, 2.0, 3.0], ["a", "ä", "emoji 🐝"]])
+def test_saved_and_loaded_scores_are_identical(tmp_path, labels):
+    rng = np.random.default_rng(0)
+    images = [draw(kind, rng) for kind in ("across", "along", "dots") for _ in range(3)]
+    y = np.repeat(np.array(labels), 3)
+    model = small(n_jobs=2, levels=(1, 3)).fit(images, y)
+    model.save(tmp_path / "m.lrrspm")
+    loaded = load_model(tmp_path / "m.lrrspm")
+    np.testing.assert_array_equal(loaded.decision_function(images), model.decision_function(images))
+    np.testing.assert_array_equal(loaded.predict(images), model.predict(images))
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert loaded.summary_ == model.summary_
+    ours, theirs = loaded.get_params(), model.get_params()
+    for name in ("levels", "step", "C", "random_state", "encoder__regularization"):
+        assert ours[name] == theirs[name]
+    # A loaded model can be trained again, and saved again to the same bytes.
+    loaded.save(tmp_path / "again.lrrspm")
+    assert (tmp_path / "again.lrrspm").read_bytes() == (tmp_path / "m.lrrspm").read_bytes()
+    refitted = loaded.fit(images, y)
+    np.testing.assert_array_equal(
+        refitted.decision_function(images), model.decision_function(images)
+    )
+
+
+def test_same_input_gives_the_same_bytes(pictures, tmp_path):
+    digests = set()
+    for n_jobs in (1, 4):
+        model = small(n_jobs=n_jobs).fit(*find_images(pictures))
+        model.save(tmp_path / "m.lrrspm")
+        digests.add(hashlib.sha256((tmp_path / "m.lrrspm").read_bytes()).hexdigest())
+    assert len(digests) == 1
+    assert str(pictures).encode() not in (tmp_path / "m.lrrspm").read_bytes()
+
+
+def test_bad_calls(pictures):
+    paths, labels = find_images(pictures)
+    with pytest.raises(ValueError, match="at least two classes, got one class: across"):
+        small().fit(paths[:5], labels[:5])
+    with pytest.raises(ValueError, match="5 images, but 4 labels"):
+        small().fit(paths[:5], labels[:4])
+
+
+def test_only_known_encoders_are_saved(pictures, tmp_path):
+    class OwnEncoder(LRREncoder):
+        pass
+
+    model = ImageClassifier(OwnEncoder(codebook_size=4), random_state=0)
+    model.fit(*find_images(pictures))
+    with pytest.raises(ValueError, match="OwnEncoder cannot be saved"):
+        model.save(tmp_path / "m.lrrspm")

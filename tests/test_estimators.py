@@ -1,0 +1,13 @@
+"""scikit-learn's own checks, in full, on the estimators that take matrices."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lrrspm import LinearSVM, LRREncoder
+
+
+@pytest.mark.filterwarnings("ignore:a codebook of")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([LRREncoder(), LRREncoder(codebook_size=3, threshold=0), LinearSVM()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)

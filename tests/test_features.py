@@ -1,0 +1,180 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from lrrspm import (
+    LinearSVM,
+    LRREncoder,
+    SpatialPyramid,
+    SpatialPyramidFeatures,
+    dense_sift,
+    find_images,
+    read_image,
+)
+
+from .conftest import draw
+
+
+def small(**parameters):
+    return SpatialPyramidFeatures(
+        LRREncoder(codebook_size=8), **{"n_samples": 2000, "random_state": 0, **parameters}
+    )
+
+
+def test_is_its_stages_one_after_the_other(pictures):
+    paths, _ = find_images(pictures)
+    features = small().fit(paths)
+    vectors = features.transform(paths[:3])
+    assert vectors.shape == (3, 21 * 8)
+    assert vectors.dtype == np.float32
+    for path, vector in zip(paths, vectors, strict=False):
+        values, x, y, width, height = dense_sift(read_image(path))
+        codes = features.encoder_.transform(values)
+        expected = SpatialPyramid().pool(codes, x, y, width, height)
+        np.testing.assert_allclose(vector, expected, atol=1e-6)
+
+
+def test_golden_vectors_of_real_images(data_dir, golden_dir):
+    codebook = np.load(golden_dir / "codebook.npy")
+    for threshold, field in ((0.98, "lrr_pooled"), (0, "lrr_pooled_no_threshold")):
+        features = SpatialPyramidFeatures(LRREncoder(threshold=threshold, codebook=codebook))
+        for path in sorted(golden_dir.glob("*_*.npz")):
+            with np.load(path) as golden:
+                image = data_dir / str(golden["image"])
+                vector = features.fit([image]).transform([image])[0]
+                np.testing.assert_allclose(vector, golden[field], atol=1e-6, rtol=0)
+
+
+def test_large_image_is_encoded_in_blocks_as_in_one_piece():
+    image = np.random.default_rng(0).random((250, 280))
+    features = small().fit([image])
+    values, x, y, width, height = dense_sift(image)
+    assert len(values) > 1024
+    expected = SpatialPyramid().pool(features.encoder_.transform(values), x, y, width, height)
+    np.testing.assert_array_equal(features.transform([image])[0], expected)
+
+
+def test_paths_and_arrays_mixed(pictures):
+    paths, _ = find_images(pictures)
+    features = small().fit(paths)
+    as_uint8 = np.round(read_image(paths[0]) * 255).astype(np.uint8)
+    vectors = features.transform([paths[0], read_image(paths[0]), as_uint8, paths[1]])
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+    assert not np.array_equal(vectors[0], vectors[3])
+
+
+def test_arrays_are_shrunk_as_files_are(tmp_path):
+    from PIL import Image
+
+    picture = draw("slant", np.random.default_rng(0), size=340)
+    Image.fromarray(picture).save(tmp_path / "a.png")
+    features = small().fit([picture])
+    vectors = features.transform([picture, tmp_path / "a.png"])
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+
+
+@pytest.mark.parametrize("n_jobs", [4, -1])
+def test_same_bits_for_any_number_of_workers(pictures, n_jobs):
+    paths, _ = find_images(pictures)
+    one = small().fit(paths)
+    many = small(n_jobs=n_jobs).fit(paths)
+    np.testing.assert_array_equal(one.encoder_.codebook_, many.encoder_.codebook_)
+    np.testing.assert_array_equal(one.transform(paths), many.transform(paths))
+
+
+def test_same_bits_for_the_same_seed(pictures):
+    paths, _ = find_images(pictures)
+    one, same, other = (small(random_state=s).fit(paths) for s in (1, 1, 2))
+    np.testing.assert_array_equal(one.encoder_.codebook_, same.encoder_.codebook_)
+    assert not np.array_equal(one.encoder_.codebook_, other.encoder_.codebook_)
+    # An encoder's own seed is its own.
+    encoder = LRREncoder(codebook_size=8, random_state=5)
+    features = SpatialPyramidFeatures(encoder, random_state=1).fit(paths)
+    assert features.encoder_.random_state == 5
+    assert encoder.random_state == 5
+    assert not hasattr(encoder, "codebook_")
+
+
+def test_quota_of_each_image(monkeypatch, pictures):
+    seen = []
+    original = LRREncoder.fit_parallel
+
+    def spy(self, X, n_jobs):
+        seen.append(len(X))
+        return original(self, X, n_jobs)
+
+    monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
+    paths, _ = find_images(pictures)
+    small(n_samples=360).fit(paths)
+    assert seen == [360]  # 36 images, 10 each
+    small(n_samples=10**6).fit(paths[:2])
+    assert seen[-1] == 2 * 36  # all there are: 6 x 6 patches in 48 x 48 pixels
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (3, 2), (17, 16), (1, 2000)])
+def test_images_of_any_size_have_a_vector(shape):
+    rng = np.random.default_rng(0)
+    features = small().fit([rng.random((60, 60))])
+    vector = features.transform([rng.random(shape)])[0]
+    assert np.isfinite(vector).all()
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-5)
+
+
+def test_black_image_has_a_zero_vector():
+    features = small().fit([np.random.default_rng(0).random((60, 60))])
+    assert not features.transform([np.zeros((50, 50))]).any()
+
+
+def test_all_black_training_images():
+    features = small().fit([np.zeros((50, 50))])
+    assert np.isfinite(features.transform([np.random.default_rng(0).random((50, 50))])).all()
+
+
+def test_scikit_learn_conventions(pictures):
+    paths, labels = find_images(pictures)
+    features = small()
+    copy = clone(features)
+    assert copy.get_params()["encoder__codebook_size"] == 8
+    with pytest.raises(NotFittedError):
+        features.transform(paths)
+    pipeline = make_pipeline(features, LinearSVM(random_state=0))
+    assert cross_val_score(pipeline, paths, labels, cv=3).mean() > 0.9
+    search = GridSearchCV(
+        pipeline, {"spatialpyramidfeatures__encoder__regularization": [0.1, 0.7]}, cv=2
+    )
+    search.fit(np.array(paths), labels)
+    assert search.best_score_ > 0.9
+    names = features.fit(paths).get_feature_names_out()
+    assert len(names) == 21 * 8
+
+
+def test_bad_images():
+    features = small()
+    for bad, message in (
+        ([], "no images"),
+        ("one.jpg", "expected a list of images, got one path"),
+        (np.zeros((20, 20)), "expected a list of images, got one array"),
+        ([np.full((20, 20), np.nan)], "NaN"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            features.fit(bad)
+    with pytest.raises(TypeError, match="an image is a path or an array"):
+        features.fit([3])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_samples": 0}, "n_samples must be at least 1"),
+        ({"levels": (0,)}, "levels must be positive"),
+        ({"step": 0}, "step must be"),
+        ({"max_side": 0}, "max_side must be at least 1"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        small(**parameters).fit([np.zeros((20, 20))])

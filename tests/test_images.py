@@ -1,0 +1,193 @@
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from lrrspm import find_images, read_image
+from lrrspm.images import ImageError, _weigh_colours, expand_paths, shrink
+
+from . import naive
+from .conftest import HERE
+
+
+@pytest.mark.parametrize("case", "abcd")
+def test_golden_resize(case, tmp_path):
+    with np.load(HERE / "golden" / "resize.npz") as golden:
+        picture, expected = golden[f"input_{case}"], golden[f"output_{case}"]
+    Image.fromarray(picture).save(tmp_path / "a.png")
+    found = read_image(tmp_path / "a.png")
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    height=st.integers(1, 60),
+    width=st.integers(1, 60),
+    max_side=st.integers(1, 50),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_shrink_agrees_with_naive(height, width, max_side, seed):
+    image = np.random.default_rng(seed).random((height, width), dtype=np.float32)
+    np.testing.assert_allclose(
+        shrink(image, max_side), naive.shrink(image, max_side), atol=1e-5, rtol=0
+    )
+
+
+def test_nothing_is_enlarged():
+    image = np.random.default_rng(0).random((20, 30), dtype=np.float32)
+    assert shrink(image, 30) is image
+    assert shrink(image, None) is image
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 20), st.integers(1, 20), st.integers(0, 2**32 - 1))
+def test_gray_agrees_with_naive(height, width, seed):
+    rgb = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    np.testing.assert_array_equal(_weigh_colours(rgb), naive.gray(rgb.astype(np.float64)))
+
+
+def test_colour_modes_agree(tmp_path):
+    rgb = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    picture = Image.fromarray(rgb)
+    gray = naive.gray(rgb.astype(np.float64))
+    Image.fromarray(rgb).save(tmp_path / "rgb.png")
+    picture.convert("RGBA").save(tmp_path / "rgba.png")
+    Image.fromarray(gray).save(tmp_path / "gray.png")
+    Image.fromarray(gray).convert("LA").save(tmp_path / "la.png")
+    Image.fromarray(gray.astype(np.uint16) * 257).save(tmp_path / "gray16.png")
+    Image.fromarray(gray.astype(np.float32) / 255).save(tmp_path / "float.tiff")
+    Image.fromarray(gray).convert("P").save(tmp_path / "palette.gif")
+    Image.fromarray(gray).save(tmp_path / "gray.pgm")
+    for path in sorted(tmp_path.iterdir()):
+        np.testing.assert_allclose(read_image(path) * 255, gray, atol=2, err_msg=path.name)
+    np.testing.assert_array_equal(
+        read_image(tmp_path / "rgb.png"), gray.astype(np.float32) / np.float32(255)
+    )
+
+
+def test_transparent_is_white(tmp_path):
+    Image.new("RGBA", (5, 5), (0, 0, 0, 0)).save(tmp_path / "a.png")
+    assert (read_image(tmp_path / "a.png") == 1).all()
+
+
+def test_orientation_is_applied(tmp_path):
+    picture = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(3, 4))
+    exif = picture.getexif()
+    exif[0x0112] = 6
+    picture.save(tmp_path / "a.png", exif=exif)
+    assert read_image(tmp_path / "a.png").shape == (4, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"no picture at all", "not a picture of a known format"), (b"", "not a picture")],
+)
+def test_text_named_jpg(tmp_path, content, message):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(content)
+    with pytest.raises(ImageError, match=message) as caught:
+        read_image(path)
+    assert str(path) in str(caught.value)
+
+
+def test_truncated_jpeg(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (80, 80), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.jpg")
+    content = (tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "a.jpg").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ImageError, match=r"a\.jpg: cannot be read: .*truncated"):
+        read_image(tmp_path / "a.jpg")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(ImageError, match="no such file"):
+        read_image(tmp_path / "a.jpg")
+
+
+def test_too_many_pixels(tmp_path, monkeypatch):
+    monkeypatch.setattr("lrrspm.images._MAX_PIXELS", 99)
+    Image.new("L", (10, 10)).save(tmp_path / "a.png")
+    with pytest.raises(ImageError, match="10 x 10 pixels are more than 99"):
+        read_image(tmp_path / "a.png")
+
+
+def make(root, *names):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4)).save(path)
+
+
+def test_find_images(tmp_path):
+    make(tmp_path, "b/2.png", "b/1.JPG", "a/sub/3.png", ".hidden/4.png", "a/.5.png", "6.png")
+    (tmp_path / "a" / "notes.txt").write_text("no picture")
+    paths, labels = find_images(tmp_path)
+    assert labels == ["a", "b", "b"]
+    assert [os.path.relpath(p, tmp_path) for p in paths] == ["a/sub/3.png", "b/1.JPG", "b/2.png"]
+
+
+def test_empty_classes_are_left_out_with_a_warning(tmp_path):
+    make(tmp_path, "a/1.png")
+    (tmp_path / "empty").mkdir()
+    with pytest.warns(UserWarning, match="without images: empty"):
+        assert find_images(tmp_path)[1] == ["a"]
+
+
+def test_links_are_followed_and_loops_end(tmp_path):
+    make(tmp_path, "store/x/1.png", "root/a/2.png")
+    root = tmp_path / "root"
+    (root / "b").symlink_to(tmp_path / "store" / "x")
+    (root / "a" / "3.png").symlink_to(tmp_path / "store" / "x" / "1.png")
+    (root / "a" / "loop").symlink_to(root / "a")
+    paths, labels = find_images(root)
+    assert labels == ["a", "a", "b"]
+    assert [os.path.basename(p) for p in paths] == ["2.png", "3.png", "1.png"]
+
+
+def test_csv(tmp_path):
+    make(tmp_path, "x/1.png", "y/2.png")
+    table = tmp_path / "list.csv"
+    table.write_text("path,label\nx/1.png,cat\n\ny/2.png,ape\n")
+    paths, labels = find_images(table)
+    assert labels == ["ape", "cat"]
+    assert paths == [str(tmp_path / "y/2.png"), str(tmp_path / "x/1.png")]
+    table.write_text("x/1.png,cat\ny/2.png\n")
+    with pytest.raises(ValueError, match="line 2: expected 'path,label'"):
+        find_images(table)
+
+
+def test_csv_that_is_none(tmp_path):
+    make(tmp_path, "1.png")
+    with pytest.raises(ValueError, match="not a folder of class folders and not a CSV"):
+        find_images(tmp_path / "1.png")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ValueError, match="no path,label rows"):
+        find_images(tmp_path / "empty.csv")
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        find_images(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no class folders"):
+        find_images(tmp_path)
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ValueError, match="no images in its class folders"):
+        find_images(tmp_path)
+
+
+def test_expand_paths(tmp_path):
+    make(tmp_path, "d/1.png", "d/e/2.png", "3.png")
+    found = expand_paths([tmp_path / "3.png", tmp_path / "d", "missing.png"])
+    assert found == [
+        str(tmp_path / "3.png"),
+        str(tmp_path / "d/1.png"),
+        str(tmp_path / "d/e/2.png"),
+        "missing.png",
+    ]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no images in this folder"):
+        expand_paths([tmp_path / "empty"])

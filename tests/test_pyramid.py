@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lrrspm import LRREncoder, SpatialPyramid, dense_sift
+
+from . import naive
+
+
+def test_golden_pooled_vectors(synthetic):
+    found = dense_sift(synthetic["image"])
+    for i, regularization in enumerate(synthetic["lrr_lambdas"]):
+        for j, threshold in enumerate(synthetic["lrr_thresholds"]):
+            encoder = LRREncoder(
+                regularization=regularization, threshold=threshold, codebook=synthetic["codebook"]
+            )
+            codes = encoder.fit(found.values).transform(found.values)
+            vector = SpatialPyramid().pool(codes, found.x, found.y, found.width, found.height)
+            expected = synthetic["lrr_pooled"][i, j]
+            np.testing.assert_allclose(vector, expected, atol=1e-6, rtol=0)
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    n=st.integers(0, 40),
+    width=st.integers(1, 50),
+    height=st.integers(1, 50),
+    levels=st.sampled_from([(1,), (1, 2, 4), (4, 1), (1, 2, 3), (1, 3, 5)]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_agrees_with_naive(n, width, height, levels, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.normal(size=(n, 3)).astype(np.float32)
+    x, y = rng.integers(0, 2 * width - 1, n) / 2, rng.integers(0, 2 * height - 1, n) / 2
+    vector = SpatialPyramid(levels).pool(codes, x, y, width, height)
+    assert vector.dtype == np.float32
+    expected = naive.pool(codes, x, y, width, height, levels)
+    np.testing.assert_allclose(vector, expected, atol=1e-6)
+
+
+def test_by_hand():
+    # Two patches, one in the left and one in the right half of a 4x2 image.
+    vector = SpatialPyramid((1, 2)).pool([[3.0], [-4.0]], [0.5, 2.5], [0, 0], 4, 2)
+    np.testing.assert_allclose(vector, np.array([4, 3, 4, 0, 0]) / np.sqrt(41), rtol=1e-6)
+
+
+def test_a_centre_on_a_border_belongs_to_the_lower_cell():
+    # 1-based centre 2 of width 4: ceil(2 / 2) = 1, the left cell.
+    cells = SpatialPyramid((2,)).cells([1.0, 1.5], [0.0, 0.0], 4, 4)
+    np.testing.assert_array_equal(cells, [0, 1])
+
+
+def test_zero_codes_give_a_zero_vector():
+    vector = SpatialPyramid().pool(np.zeros((5, 2)), np.zeros(5), np.zeros(5), 9, 9)
+    np.testing.assert_array_equal(vector, np.zeros(42))
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 30), st.integers(0, 2**32 - 1), st.floats(0.1, 10))
+def test_norm_order_and_scale(n, seed, scale):
+    rng = np.random.default_rng(seed)
+    codes, x, y = rng.normal(size=(n, 4)), rng.uniform(0, 20, n), rng.uniform(0, 10, n)
+    pyramid = SpatialPyramid()
+    vector = pyramid.pool(codes, x, y, 21, 11)
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
+    order = rng.permutation(n)
+    shuffled = pyramid.pool(codes[order], x[order], y[order], 21, 11)
+    np.testing.assert_array_equal(vector, shuffled)
+    np.testing.assert_allclose(pyramid.pool(scale * codes, x, y, 21, 11), vector, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"levels": ()}, "positive whole numbers"),
+        ({"levels": (0, 1)}, "positive whole numbers"),
+        ({"levels": (1.5,)}, "positive whole numbers"),
+        ({"levels": (7, 8, 9)}, "least common multiple"),
+        ({"pooling": "middle"}, "pooling must be one of"),
+    ],
+)
+def test_bad_parameters(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SpatialPyramid(**arguments)
+
+
+def test_bad_calls():
+    pyramid = SpatialPyramid()
+    with pytest.raises(ValueError, match="2 codes, but 1 positions"):
+        pyramid.pool(np.zeros((2, 3)), [0], [0], 5, 5)
+    with pytest.raises(ValueError, match="shape"):
+        pyramid.pool(np.zeros(3), [0], [0], 5, 5)
+    with pytest.raises(ValueError, match="at least one pixel"):
+        pyramid.pool(np.zeros((1, 3)), [0], [0], 0, 5)
