@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench accuracy clean
+.PHONY: demo test lint bench accuracy readme clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -21,6 +21,10 @@ bench: $(VENV)/bench
 
 accuracy: $(VENV)/test
 	$(BIN)/python -m benchmarks.accuracy
+
+readme: $(VENV)/test
+	$(BIN)/python -m benchmarks.readme
+	$(BIN)/python docs/figure.py
 
 $(VENV)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,0 +1,101 @@
+"""Write the README's tables from the result files: ``python -m benchmarks.readme``."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ._measure import RESULTS, ROOT
+
+README = ROOT / "README.md"
+
+# LrrSPM in tables 4, 7 and 9 of the paper, percent.
+PAPER = {
+    "OT@100": "85.63 ± 0.56",
+    "LS@100": "76.34 ± 0.58",
+    "YaleB@30": "98.28",
+    "YaleB@10": "87.08",
+    "COIL20@20": "99.52 ± 0.87",
+}
+NAMES = {
+    "OT": "Oliva-Torralba scenes",
+    "LS": "15-Scene",
+    "YaleB": "Extended Yale B",
+    "COIL20": "COIL-20",
+}
+SPEED = ("sift", "coding", "svm", "pipeline", "memory", "codebook", "startup")
+
+
+def tables() -> dict[str, str]:
+    """Markdown by marker name."""
+    return {"accuracy": accuracy_table(), "speed": speed_table()}
+
+
+def accuracy_table() -> str:
+    """Ours beside the paper's."""
+    content = _read("accuracy")
+    lines = [
+        "| data set | training images a class | codebook from training images | "
+        "codebook from all images | paper |",
+        "|---|---|---|---|---|",
+    ]
+    for name, paper in PAPER.items():
+        data, train = name.split("@")
+        own, shared = (
+            _spread(content["result"]["evaluations"][f"{name}, {way}"]["accuracy"])
+            for way in ("own codebooks", "shared codebook")
+        )
+        lines.append(f"| {NAMES[data]} | {train} | {own} | {shared} | {paper} |")
+    return "\n".join([*lines, "", _source("accuracy", content)])
+
+
+def speed_table() -> str:
+    """Every figure of the speed benchmarks, met or not."""
+    lines = ["| measured | figure | target |", "|---|---|---|"]
+    contents = {name: _read(name) for name in SPEED}
+    for content in contents.values():
+        for line in content["result"]["figures"]:
+            value = "missing" if line["value"] is None else f"{line['value']:.3g}"
+            target = (line["target"] or "").replace(">=", "≥").replace("<=", "≤")
+            if line["met"] is False:
+                target += " (missed)"
+            lines.append(f"| {line['what']} | {value} | {target} |")
+    return "\n".join([*lines, "", _source("*", contents["sift"])])
+
+
+def insert(text: str, marker: str, table: str) -> str:
+    """Replace what stands between ``<!-- marker -->`` and ``<!-- /marker -->``."""
+    pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- /{marker} -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"no marker {marker} in the README")
+    return pattern.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+
+
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
+    return content
+
+
+def _spread(accuracy: dict[str, Any]) -> str:
+    return f"{accuracy['mean']:.2f} ± {accuracy['std']:.2f}"
+
+
+def _source(name: str, content: dict[str, Any]) -> str:
+    environment = content["environment"]
+    return (
+        f"From `benchmarks/results/{name}.json`: commit {environment['commit'][:10]}, "
+        f"{environment['cores']} cores of an {environment['cpu']}, "
+        f"Python {environment['python']}, NumPy {environment['packages']['numpy']}."
+    )
+
+
+def main() -> None:
+    text = README.read_text()
+    for marker, table in tables().items():
+        text = insert(text, marker, table)
+    README.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
