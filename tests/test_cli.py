@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 import os
 import shutil
@@ -10,8 +11,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from lrrspm import __version__, load_model
+from lrrspm import ImageClassifier, LRREncoder, __version__, find_images, load_model
 from lrrspm.cli import app
+from lrrspm.evaluation import train_with_estimate
+from lrrspm.stages import Stages
+from lrrspm.terminal import progress
 
 FAST = ["--codebook-size", "8", "--jobs", "1"]
 
@@ -136,9 +140,36 @@ def test_unreadable_files_are_skipped(pictures, model_path, tmp_path):
     found = json.loads(run("predict", model_path, bad, good, "--json", code=3).stdout)
     assert [entry["path"] for entry in found["skipped"]] == [str(bad)]
     assert [entry["path"] for entry in found["predictions"]] == [str(good)]
-    assert json.loads(run("predict", model_path, bad, "--json", code=3).stdout)["predictions"] == []
-    run("predict", model_path, bad, "--csv", code=3)
-    run("predict", model_path, bad, code=3)
+    # Nothing was done at all: that is a failure.
+    assert json.loads(run("predict", model_path, bad, "--json", code=1).stdout)["predictions"] == []
+    run("predict", model_path, bad, "--csv", code=1)
+    run("predict", model_path, bad, code=1)
+
+
+def test_score_on_some_of_the_classes(pictures, model_path, tmp_path):
+    (tmp_path / "dots").symlink_to(pictures / "dots")
+    text = run("score", model_path, tmp_path).stdout
+    assert "accuracy 100.00 %" in text
+    assert "not tested" in text
+
+
+def test_progress_bars(pictures, tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress() as listener:
+        assert listener is not None
+        train_with_estimate(
+            *find_images(pictures),
+            ImageClassifier(LRREncoder(codebook_size=8), random_state=0),
+            stages=Stages(listener),
+        )
+    for stage in ("reading images", "learning codebook 1", "encoding images", "training"):
+        assert stage in terminal.getvalue()
 
 
 def one_class(root):
@@ -200,6 +231,12 @@ def test_failures(tmp_path, make, arguments, message):
 )
 def test_wrong_usage(arguments):
     run(*arguments, code=2)
+
+
+def test_negative_lambda_says_so():
+    result = run("train", "x", "-o", "y", "--lambda", "-1", code=2)
+    assert "--lambda" in result.stderr
+    assert "greater than or equal to 0" in result.stderr
 
 
 def test_warnings_are_one_line(tmp_path):

@@ -30,11 +30,23 @@ def test_split_by_class():
         split_by_class(labels, 0, 0)
 
 
+@pytest.mark.parametrize("shared_codebook", [False, True])
+def test_bad_penalty_fails_before_images_are_read(shared_codebook):
+    with pytest.raises(ValueError, match="C must be positive"):
+        evaluate(["none"] * 4, ["a", "a", "b", "b"], small(C=0), 1, 1, shared_codebook)
+
+
 def test_confusions_by_hand():
     names = np.array(["a", "b"])
     matrix = count_confusions(names, np.array(["a", "a", "b", "b"]), np.array(["a", "b", "b", "b"]))
     np.testing.assert_array_equal(matrix, [[1, 1], [0, 2]])
     np.testing.assert_array_equal(class_accuracies(matrix), [50, 100])
+
+
+def test_confusions_of_names_in_any_order():
+    """Integer classes sort as numbers, their names as text."""
+    names = np.array([str(i) for i in range(12)])
+    np.testing.assert_array_equal(count_confusions(names, names, names), np.eye(12))
 
 
 def test_each_split_is_a_plain_fit_and_predict(pictures):
@@ -72,9 +84,9 @@ def test_shared_codebook_sees_every_image(pictures, monkeypatch):
     seen = []
     original = LRREncoder.fit_parallel
 
-    def spy(self, X, n_jobs):
+    def spy(self, X, *rest):
         seen.append(len(X))
-        return original(self, X, n_jobs)
+        return original(self, X, *rest)
 
     monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
     paths, labels = find_images(pictures)
@@ -95,7 +107,9 @@ def test_images_are_read_twice_whatever_the_number_of_splits(pictures, monkeypat
     monkeypatch.setattr("lrrspm.features.read_image", spy)
     paths, labels = find_images(pictures)
     evaluate(paths, labels, small(), 4, 3)
-    assert len(reads) <= 2 * len(paths)
+    seeds = [int(s) for s in np.random.SeedSequence(0).generate_state(3) >> 1]
+    trained_on = {i for s in seeds for i in split_by_class(np.array(labels), 4, s).tolist()}
+    assert len(reads) == len(trained_on) + len(paths)
 
 
 def test_train_with_estimate(pictures):
@@ -127,6 +141,8 @@ def test_score_model(pictures):
     assert result["accuracy"]["mean"] == 100
     assert result["images"] == 36
     assert skipped == {36: "no such file"}
+    some = score_model(model, paths[:12], labels[:12], Stages(), {})
+    assert some["per_class"] == {"across": 100}
     with pytest.raises(ValueError, match="does not know these classes: bee; it knows: across"):
         score_model(model, paths[:1], ["bee"], Stages(), {})
     with pytest.raises(ValueError, match="none of the images could be read"):

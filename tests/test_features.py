@@ -1,4 +1,7 @@
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -41,7 +44,9 @@ def test_golden_vectors_of_real_images(data_dir, golden_dir):
     codebook = np.load(golden_dir / "codebook.npy")
     for threshold, field in ((0.98, "lrr_pooled"), (0, "lrr_pooled_no_threshold")):
         features = SpatialPyramidFeatures(LRREncoder(threshold=threshold, codebook=codebook))
-        for path in sorted(golden_dir.glob("*_*.npz")):
+        names = sorted(golden_dir.glob("*_*.npz"))
+        assert len(names) == 4
+        for path in names:
             with np.load(path) as golden:
                 image = data_dir / str(golden["image"])
                 vector = features.fit([image]).transform([image])[0]
@@ -103,9 +108,9 @@ def test_quota_of_each_image(monkeypatch, pictures):
     seen = []
     original = LRREncoder.fit_parallel
 
-    def spy(self, X, n_jobs):
+    def spy(self, X, *rest):
         seen.append(len(X))
-        return original(self, X, n_jobs)
+        return original(self, X, *rest)
 
     monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
     paths, _ = find_images(pictures)
@@ -158,7 +163,8 @@ def test_bad_images():
         ([], "no images"),
         ("one.jpg", "expected a list of images, got one path"),
         (np.zeros((20, 20)), "expected a list of images, got one array"),
-        ([np.full((20, 20), np.nan)], "NaN"),
+        ([np.zeros((9, 9)), np.full((20, 20), np.nan)], "image 1: the image contains NaN"),
+        (pd.DataFrame({"path": ["a.png"]}), "expected a list of images, got one array"),
     ):
         with pytest.raises(ValueError, match=message):
             features.fit(bad)
@@ -170,6 +176,8 @@ def test_bad_images():
     ("parameters", "message"),
     [
         ({"n_samples": 0}, "n_samples must be at least 1"),
+        ({"encoder__codebook_size": 0}, "at least one atom"),
+        ({"levels": 4}, "levels must be positive whole numbers in a tuple"),
         ({"levels": (0,)}, "levels must be positive"),
         ({"step": 0}, "step must be"),
         ({"max_side": 0}, "max_side must be at least 1"),
@@ -177,4 +185,27 @@ def test_bad_images():
 )
 def test_bad_parameters(parameters, message):
     with pytest.raises(ValueError, match=message):
-        small(**parameters).fit([np.zeros((20, 20))])
+        small().set_params(**parameters).fit([np.zeros((20, 20))])
+
+
+def test_worker_threads_leave_the_warning_filters_alone(pictures):
+    paths, _ = find_images(pictures)
+    before = list(warnings.filters)
+    small(n_jobs=4).fit(paths).transform(paths)
+    assert warnings.filters == before
+
+
+def test_layout_of_arrays_does_not_matter():
+    image = np.random.default_rng(0).random((40, 50), dtype=np.float32)
+    features = small().fit([image])
+    frozen = image.copy()
+    frozen.flags.writeable = False
+    whole, *others = features.transform([image, np.asfortranarray(image), frozen])
+    for other in others:
+        np.testing.assert_array_equal(whole, other)
+
+
+@pytest.mark.parametrize("seed", [None, np.random.RandomState(3)])
+def test_kinds_of_seeds(seed):
+    features = small(random_state=seed).fit([np.random.default_rng(0).random((60, 60))])
+    assert features.encoder_.codebook_.shape == (8, 128)

@@ -63,7 +63,7 @@ def test_colour_modes_agree(tmp_path):
     Image.fromarray(gray).convert("P").save(tmp_path / "palette.gif")
     Image.fromarray(gray).save(tmp_path / "gray.pgm")
     for path in sorted(tmp_path.iterdir()):
-        np.testing.assert_allclose(read_image(path) * 255, gray, atol=2, err_msg=path.name)
+        np.testing.assert_allclose(read_image(path) * 255, gray, atol=1e-4, err_msg=path.name)
     np.testing.assert_array_equal(
         read_image(tmp_path / "rgb.png"), gray.astype(np.float32) / np.float32(255)
     )
@@ -189,5 +189,15 @@ def test_expand_paths(tmp_path):
         "missing.png",
     ]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="no images in this folder"):
-        expand_paths([tmp_path / "empty"])
+    (tmp_path / "list.csv").write_text("3.png,a\n")
+    assert expand_paths([tmp_path / "empty"]) == [str(tmp_path / "empty")]
+    assert expand_paths([tmp_path / "list.csv"]) == [str(tmp_path / "3.png")]
+    with pytest.raises(ImageError, match="a folder without pictures"):
+        read_image(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("scale", [255, -1, np.nan])
+def test_float_values_outside_0_to_1(tmp_path, scale):
+    Image.fromarray(np.full((4, 4), scale, np.float32)).save(tmp_path / "a.tiff")
+    with pytest.raises(ImageError, match="expected 0 to 1"):
+        read_image(tmp_path / "a.tiff")

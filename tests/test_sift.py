@@ -14,6 +14,9 @@ def test_golden_descriptors(synthetic):
     np.testing.assert_array_equal(found.x + 1, synthetic["x"])
     np.testing.assert_array_equal(found.y + 1, synthetic["y"])
     assert (found.width, found.height) == (203, 150)
+    raw = naive.dense_sift(synthetic["image"] / 255)[0]
+    norms = np.linalg.norm(raw, axis=1)
+    np.testing.assert_allclose(norms, synthetic["raw_norms"], atol=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +29,8 @@ def test_golden_descriptors_of_real_images(data_dir, golden_dir, name):
         found = dense_sift(read_image(data_dir / str(golden["image"])))
         np.testing.assert_allclose(found.values, golden["descriptors"], atol=2e-6, rtol=0)
         np.testing.assert_array_equal(found.x + 1, golden["x"])
-        assert found.width == golden["width"]
+        np.testing.assert_array_equal(found.y + 1, golden["y"])
+        assert (found.width, found.height) == (golden["width"], golden["height"])
 
 
 def test_check_values():

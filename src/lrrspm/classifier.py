@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -25,7 +25,7 @@ _ENCODERS = {"LRREncoder": LRREncoder}
 _KEPT = ("levels", "step", "patch_size", "max_side", "n_samples", "C", "random_state")
 
 
-class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ImageClassifier(ClassifierMixin, BaseEstimator):
     """Classify images: dense SIFT, encoder, spatial pyramid, linear SVM.
 
     Parameters
@@ -119,15 +119,17 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         kind = type(encoder).__name__
         if _ENCODERS.get(kind) is not type(encoder):
             raise ValueError(f"models with a {kind} cannot be saved, only: {', '.join(_ENCODERS)}")
-        parameters = {name: _plain(getattr(self, name)) for name in _KEPT}
-        encoder_parameters = {
-            name: _plain(value)
-            for name, value in encoder.get_params().items()
-            if name != "codebook"
-        }
+        # What it was fitted with, whatever set_params has said since.
+        fitted = {**self.features_.get_params(deep=False), **self.svm_.get_params()}
+        template = self.features_.new_encoder().get_params()
+        codebook = template.pop("codebook")
         description = {
-            "parameters": parameters,
-            "encoder": {"type": kind, "parameters": encoder_parameters},
+            "parameters": {name: _plain(fitted[name]) for name in _KEPT},
+            "encoder": {
+                "type": kind,
+                "parameters": {name: _plain(value) for name, value in template.items()},
+                "codebook_given": codebook is not None,
+            },
             "classes": self.classes_.tolist(),
             "summary": self.summary_,
         }
@@ -176,21 +178,29 @@ def fit_together(
     labels: ArrayLike,
     members: Sequence[NDArray[np.int64]],
     stages: Stages,
+    shared_codebook: bool = False,
 ) -> list[NDArray[np.float32]]:
     """Fit several classifiers, each to its own members of images, reading each image twice.
 
     Descriptors are computed twice rather than kept: twice 1 ms an image, but
-    0.8 MB an image to keep. Returns the vectors of all images, one matrix a
-    classifier.
+    0.8 MB an image to keep. With ``shared_codebook`` the first classifier's
+    features are fitted to all images and serve every classifier. Returns the
+    vectors of all images, one matrix a classifier.
     """
     y = _check_labels(labels, len(images))
     for classifier in classifiers:
         classifier.new_svm().check_parameters()
     for indices in members:
         encode_labels(y[indices])  # one class alone should fail before the work, not after it
-    features = [classifier.new_features() for classifier in classifiers]
-    fit_all(features, images, members, stages)
-    matrices = transform_all(features, images, stages)
+    if shared_codebook:
+        shared = classifiers[0].new_features()
+        fit_all([shared], images, [np.arange(len(images))], stages)
+        matrices = transform_all([shared], images, stages) * len(classifiers)
+        features = [shared] * len(classifiers)
+    else:
+        features = [classifier.new_features() for classifier in classifiers]
+        fit_all(features, images, members, stages)
+        matrices = transform_all(features, images, stages)
     with stages.timed("train"):
         jobs = list(zip(classifiers, features, matrices, members, strict=True))
         for classifier, feature, vectors, indices in stages.track("training", jobs, len(jobs)):
@@ -266,11 +276,14 @@ def load_model(path: str | os.PathLike[str]) -> ImageClassifier:
 def _restore(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> ImageClassifier:
     parameters = dict(description["parameters"])
     parameters["levels"] = tuple(parameters["levels"])
-    kind = description["encoder"]["type"]
-    encoder = _ENCODERS[kind](**description["encoder"]["parameters"])
-    model = ImageClassifier(encoder=encoder, **parameters)
+    if arrays["codebook"].ndim != 2 or arrays["coef"].ndim != 2:
+        raise ValueError("codebook and coef must have two dimensions")
+    template = _ENCODERS[description["encoder"]["type"]](**description["encoder"]["parameters"])
+    if description["encoder"]["codebook_given"]:
+        template.set_params(codebook=arrays["codebook"])
+    model = ImageClassifier(encoder=template, **parameters)
 
-    encoder = _ENCODERS[kind](**encoder.get_params())
+    encoder = clone(template)
     encoder.codebook_ = arrays["codebook"]
     encoder.projection_ = arrays["projection"]
     encoder.total_ = arrays["total"]
@@ -284,7 +297,9 @@ def _restore(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Im
     model.svm_.coef_ = arrays["coef"]
     model.svm_.intercept_ = arrays["intercept"]
     model.svm_.n_features_in_ = model.svm_.coef_.shape[1]
-    model.summary_ = description["summary"]
+    model.summary_ = dict(description["summary"])
+    if not {"images", "images_per_class"} <= set(model.summary_):
+        raise ValueError("its summary is incomplete")
 
     n_atoms, width = encoder.codebook_.shape
     rows = 1 if len(model.classes_) == 2 else len(model.classes_)

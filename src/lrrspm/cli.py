@@ -127,7 +127,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             with warnings_as_lines():
                 function(*args, **kwargs)
         except KeyboardInterrupt:
-            _fail("stopped; nothing was written", as_json)
+            _fail("stopped", as_json)
         except (ValueError, OSError, ImportError) as error:
             _fail(str(error), as_json)
         except MemoryError:
@@ -172,12 +172,12 @@ def _classifier(
     )
 
 
-def _parse_levels(text: str) -> tuple[int, ...]:
+def _parse_levels(given: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        return tuple(int(part) for part in given.split(","))
     except ValueError:
         raise typer.BadParameter(
-            f"expected whole numbers with commas between them, such as {_LEVELS}, got {text!r}",
+            f"expected whole numbers with commas between them, such as {_LEVELS}, got {given!r}",
             param_hint="--levels",
         ) from None
 
@@ -207,6 +207,8 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model from a folder of pictures and write it to one file.
+
+    It stops at a picture that cannot be read, and names it.
 
     Example: lrrspm train pictures -o my.lrrspm
     """
@@ -271,7 +273,8 @@ def evaluate(
 ) -> None:
     """Measure accuracy on random splits of a folder: train on some, test on all the rest.
 
-    Accuracy is the mean of the classes' accuracies.
+    Accuracy is the mean of the classes' accuracies. It stops at a picture that
+    cannot be read, and names it.
 
     Example: lrrspm evaluate pictures --train-per-class 30
     """
@@ -479,8 +482,10 @@ def demo(
 def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
     """Parameters under the names of the command line."""
     encoder = classifier.encoder
+    fitted = hasattr(classifier, "features_")
+    size = len(classifier.features_.encoder_.codebook_) if fitted else encoder.codebook_size
     return {
-        "codebook_size": encoder.codebook_size,
+        "codebook_size": size,
         "lambda": encoder.regularization,
         "threshold": encoder.threshold,
         "C": classifier.C,
@@ -499,4 +504,4 @@ def _report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
     for index in sorted(skipped):
         print(f"skipped {paths[index]}: {skipped[index]}", file=sys.stderr)
     print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
-    raise typer.Exit(SKIPPED)
+    raise typer.Exit(1 if len(skipped) == len(paths) else SKIPPED)

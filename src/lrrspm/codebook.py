@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
 
@@ -13,6 +14,9 @@ from sklearn.utils import check_array, check_random_state
 
 from . import config
 from .parallel import ordered_map, workers
+from .simd import first_maximum
+
+Progress = Callable[[int, int], None]
 
 _MAX_ITER = 100
 _TOL = 1e-4
@@ -27,6 +31,7 @@ def learn_codebook(
     size: int = config.CODEBOOK_SIZE,
     random_state: Any = None,
     n_jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> NDArray[np.float32]:
     r"""Learn a codebook by k-means.
 
@@ -45,6 +50,8 @@ def learn_codebook(
     random_state : int, RandomState instance or None
     n_jobs : int or None
         Threads; the result has the same bits for any number.
+    progress : callable or None
+        Called as ``progress(iteration, 100)`` after every iteration.
 
     Returns
     -------
@@ -67,16 +74,21 @@ def learn_codebook(
         )
         size = len(values)
     rng = check_random_state(random_state)
+    # Distances come from differences of squares, which lose digits far from zero.
+    origin = values.mean(axis=0, dtype=np.float64).astype(np.float32)
+    values = values - origin
     centres = values[_distinct_rows(values, size, rng)]
     norms = np.einsum("ij,ij->i", values, values)
     before = np.inf
     with workers(n_jobs) as executor:
-        for _ in range(_MAX_ITER):
+        for iteration in range(1, _MAX_ITER + 1):
             centres, total = _improve(values, norms, centres, executor)
+            if progress is not None:
+                progress(iteration, _MAX_ITER)
             if before - total <= _TOL * total:
                 break
             before = total
-    return centres
+    return centres + origin
 
 
 def _improve(
@@ -151,25 +163,20 @@ def _assign(
     return sums, counts, distances
 
 
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz", "reassoc"})
+@njit(nogil=True, cache=True)
 def _nearest(values, norms, products, offsets, sums, counts, distances):  # type: ignore[no-untyped-def]
     """Add each row to its nearest centre: 2 k comparisons and m additions a row.
 
     ||x - d||^2 = ||x||^2 - 2 (x.d - ||d||^2 / 2), so the nearest centre has
-    the largest bracket. The maximum is found first and its place afterwards:
-    each loop alone is one that LLVM turns into vector instructions.
+    the largest bracket.
     """
     for i in range(products.shape[0]):
         row = products[i]
-        best = row[0] - offsets[0]
         for j in range(row.size):
             row[j] -= offsets[j]
-            best = max(best, row[j])
-        nearest = 0
-        while row[nearest] != best:
-            nearest += 1
+        nearest = first_maximum(row)
         total, value = sums[nearest], values[i]
         for j in range(value.size):
             total[j] += value[j]
         counts[nearest] += 1
-        distances[i] = max(norms[i] - 2 * best, np.float32(0))
+        distances[i] = max(norms[i] - 2 * row[nearest], np.float32(0))

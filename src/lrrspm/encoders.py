@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from . import config
-from .codebook import learn_codebook
+from .codebook import Progress, learn_codebook
 from .parallel import single_blas_thread
 
 BLOCK = 512
@@ -21,8 +21,8 @@ BLOCK = 512
 speed, few enough for the codes to be still in cache when they are pooled."""
 
 
-class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """What all encoders share; a subclass gives the last three methods."""
+class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What all encoders share; a subclass gives ``_prepare`` and ``encode``."""
 
     codebook_size: int
     codebook: ArrayLike | None
@@ -49,14 +49,18 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         -------
         self
         """
-        return self.fit_parallel(X, None)
+        return self.fit_parallel(X)
 
-    def fit_parallel(self, X: ArrayLike, n_jobs: int | None) -> Self:
+    def fit_parallel(
+        self, X: ArrayLike, n_jobs: int | None = None, progress: Progress | None = None
+    ) -> Self:
         """``fit`` on several threads, the same bits for any number."""
         self.check_parameters()
         values = validate_data(self, X, dtype=np.float32)
         if self.codebook is None:
-            self.codebook_ = learn_codebook(values, self.codebook_size, self.random_state, n_jobs)
+            self.codebook_ = learn_codebook(
+                values, self.codebook_size, self.random_state, n_jobs, progress
+            )
         else:
             self.codebook_ = check_array(self.codebook, dtype=[np.float32, np.float64], copy=True)
             if self.codebook_.shape[1] != values.shape[1]:
@@ -88,7 +92,8 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def check_parameters(self) -> None:
         """Raise where a parameter is out of range."""
-        raise NotImplementedError
+        if self.codebook is None and self.codebook_size < 1:
+            raise ValueError(f"a codebook has at least one atom, got {self.codebook_size}")
 
     def _prepare(self) -> None:
         """Derive from ``codebook_`` what ``encode`` needs."""
@@ -159,6 +164,7 @@ class LRREncoder(CodebookEncoder):
         self.random_state = random_state
 
     def check_parameters(self) -> None:
+        super().check_parameters()
         for name in ("regularization", "threshold"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0):

@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from . import config
 from .classifier import ImageClassifier, fit_together, rank
-from .features import fit_all, transform_all
 from .stages import Stages
 
 
@@ -59,19 +58,7 @@ def evaluate(
     seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
     train = [split_by_class(y, train_per_class, s) for s in seeds]
     models = [clone(classifier).set_params(random_state=s) for s in seeds]
-    if shared_codebook:
-        features = models[0].new_features()
-        everything = np.arange(len(y))
-        fit_all([features], paths, [everything], stages)
-        matrices = transform_all([features], paths, stages) * splits
-        for model, vectors, indices in stages.track(
-            "training", zip(models, matrices, train, strict=True), splits
-        ):
-            model.features_ = features
-            with stages.timed("train"):
-                model.fit_svm(vectors[indices], y[indices])
-    else:
-        matrices = fit_together(models, paths, y, train, stages)
+    matrices = fit_together(models, paths, y, train, stages, shared_codebook)
 
     confusions = []
     with stages.timed("test"):
@@ -195,8 +182,10 @@ def count_confusions(
     names: NDArray[Any], truth: NDArray[Any], predicted: NDArray[Any]
 ) -> NDArray[np.int64]:
     """Confusion counts: rows the true classes, columns the predicted ones."""
+    place = {name: i for i, name in enumerate(names.tolist())}
     matrix = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(matrix, (np.searchsorted(names, truth), np.searchsorted(names, predicted)), 1)
+    for true, guess in zip(truth.tolist(), predicted.tolist(), strict=True):
+        matrix[place[true], place[guess]] += 1
     return matrix
 
 

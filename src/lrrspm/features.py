@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -18,13 +19,13 @@ from .encoders import BLOCK, CodebookEncoder, LRREncoder
 from .images import ImageError, read_image, shrink
 from .parallel import ordered_map, workers
 from .pyramid import SpatialPyramid
-from .sift import N_VALUES, DenseDescriptors, as_gray, dense_sift
+from .sift import DenseDescriptors, as_gray, dense_sift
 from .stages import Stages
 
 Image = str | os.PathLike[str] | NDArray[Any]
 
 
-class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Images to vectors: dense SIFT, encoder, spatial pyramid.
 
     Parameters
@@ -153,7 +154,7 @@ def check_images(X: Iterable[Image]) -> list[Image]:
     """A list of images; a single path or picture is most likely a slip."""
     if isinstance(X, (str, os.PathLike)):
         raise ValueError(f"expected a list of images, got one path: {os.fspath(X)}")
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fu":
+    if getattr(X, "ndim", 1) == 2:  # one picture, or a data frame
         raise ValueError("expected a list of images, got one array; put it in a list")
     images = list(X)
     if not images:
@@ -193,27 +194,62 @@ def fit_all(
     wanted = sorted(set().union(*(plan[3] for plan in plans)))
 
     def sample(index: int) -> list[NDArray[np.float32] | None]:
-        values = first.describe(images[index]).values
+        values = _describe(first, images, index).values
         return [
             _draw(values, quota, seed, place[index]) if index in place else None
             for seed, _, quota, place in plans
         ]
 
-    # One array a sample, filled from the front: its pages are used once they are written to.
-    samples = [np.empty((quota * len(place), N_VALUES), np.float32) for _, _, quota, place in plans]
-    filled = [0] * len(plans)
+    samples = [_Rows() for _ in plans]
     with workers(first.n_jobs) as executor, stages.timed("extract"):
         results = ordered_map(sample, wanted, executor)
         for drawn in stages.track("reading images", results, len(wanted)):
-            for i, part in enumerate(drawn):
+            for rows, part in zip(samples, drawn, strict=True):
                 if part is not None:
-                    samples[i][filled[i] : filled[i] + len(part)] = part
-                    filled[i] += len(part)
+                    rows.append(part)
 
     with stages.timed("codebook"):
-        for i in stages.track("learning codebooks", range(len(features)), len(features)):
-            sampled = samples.pop(0)[: filled[i]]
-            features[i].encoder_ = _fit_encoder(features[i], sampled, plans[i][1])
+        for i, feature in enumerate(features):
+            name = "learning codebook" if len(features) == 1 else f"learning codebook {i + 1}"
+            encoder = feature.new_encoder()
+            if encoder.random_state is None:
+                encoder.set_params(random_state=plans[i][1])
+            feature.encoder_ = encoder.fit_parallel(
+                samples.pop(0).values(), feature.n_jobs, partial(stages.tell, name)
+            )
+
+
+class _Rows:
+    """A growing matrix: few large arrays, where a list of parts would leave holes in memory."""
+
+    def __init__(self) -> None:
+        self._rows = np.empty((0, 0), np.float32)
+        self._used = 0
+
+    def append(self, part: NDArray[np.float32]) -> None:
+        if self._used + len(part) > len(self._rows):
+            grown = np.empty((2 * (self._used + len(part)), part.shape[1]), np.float32)
+            grown[: self._used] = self._rows[: self._used] if self._used else 0
+            self._rows = grown
+        self._rows[self._used : self._used + len(part)] = part
+        self._used += len(part)
+
+    def values(self) -> NDArray[np.float32]:
+        return self._rows[: self._used]
+
+
+def _describe(
+    feature: SpatialPyramidFeatures, images: Sequence[Image], index: int
+) -> DenseDescriptors:
+    """Descriptors of one image of many; what is wrong with an array is said with its index."""
+    try:
+        return feature.describe(images[index])
+    except ImageError:
+        raise
+    except ValueError as error:
+        if isinstance(images[index], np.ndarray):
+            raise ValueError(f"image {index}: {error}") from error
+        raise
 
 
 def _draw(values: NDArray[np.float32], quota: int, seed: int, place: int) -> NDArray[np.float32]:
@@ -222,15 +258,6 @@ def _draw(values: NDArray[np.float32], quota: int, seed: int, place: int) -> NDA
         return values
     rng = np.random.default_rng((seed, place))
     return values[np.sort(rng.choice(len(values), quota, replace=False))]
-
-
-def _fit_encoder(
-    feature: SpatialPyramidFeatures, sample: NDArray[np.float32], seed: int
-) -> CodebookEncoder:
-    encoder = feature.new_encoder()
-    if encoder.random_state is None:
-        encoder.set_params(random_state=seed)
-    return encoder.fit_parallel(sample, feature.n_jobs)
 
 
 def transform_all(
@@ -247,27 +274,31 @@ def transform_all(
     first = features[0]
     matrices = [np.empty((len(images), f._n_features_out), np.float32) for f in features]
 
-    def work(index: int) -> tuple[float, float]:
+    def work(index: int) -> tuple[list[NDArray[np.float32]] | ImageError, float, float]:
         start = time.perf_counter()
         try:
-            descriptors = first.describe(images[index])
+            descriptors = _describe(first, images, index)
         except ImageError as error:
-            if skipped is None:
-                raise
-            skipped[index] = error.reason
-            return time.perf_counter() - start, 0.0
+            return error, time.perf_counter() - start, 0.0
         middle = time.perf_counter()
-        for feature, matrix in zip(features, matrices, strict=True):
-            matrix[index] = feature.vector(descriptors)
-        return middle - start, time.perf_counter() - middle
+        vectors = [feature.vector(descriptors) for feature in features]
+        return vectors, middle - start, time.perf_counter() - middle
 
     extracting = encoding = 0.0
     start = time.perf_counter()
     with workers(first.n_jobs) as executor:
         results = ordered_map(work, range(len(images)), executor)
-        for extracted, encoded in stages.track("encoding images", results, len(images)):
+        tracked = stages.track("encoding images", results, len(images))
+        for index, (vectors, extracted, encoded) in enumerate(tracked):
             extracting += extracted
             encoding += encoded
+            if not isinstance(vectors, ImageError):
+                for matrix, vector in zip(matrices, vectors, strict=True):
+                    matrix[index] = vector
+            elif skipped is None:
+                raise vectors
+            else:
+                skipped[index] = vectors.reason
     # Threads run both at once: the wall-clock time is divided as their own times are.
     wall = time.perf_counter() - start
     share = extracting / (extracting + encoding)

@@ -18,7 +18,8 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from . import config
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-_MAX_PIXELS = 100_000_000
+# Where Pillow itself begins to warn of a decompression bomb.
+_MAX_PIXELS = 89_478_485
 
 
 class ImageError(ValueError):
@@ -98,14 +99,14 @@ def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def expand_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Files as they are, folders as the pictures below them."""
+    """Files as they are, folders as the pictures below them, CSV lists as theirs."""
     files: list[str] = []
     for path in paths:
         if os.path.isdir(path):
-            found = sorted(walk_images(path))
-            if not found:
-                raise ValueError(f"{os.fspath(path)}: no images in this folder")
-            files += found
+            # An empty folder stays in the list, to be reported with the unreadable files.
+            files += sorted(walk_images(path)) or [os.fspath(path)]
+        elif os.fspath(path).lower().endswith(".csv"):
+            files += _read_csv(Path(path))[0]
         else:
             files.append(os.fspath(path))
     return files
@@ -165,22 +166,21 @@ def read_image(
 def _decode(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     """8-bit gray pixels of a picture file."""
     try:
-        with warnings.catch_warnings():
-            # The pixel limit below is ours; Pillow's warning would say it twice.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path, formats=_FORMATS) as picture:
-                if picture.width * picture.height > _MAX_PIXELS:
-                    raise ImageError(
-                        path,
-                        f"{picture.width} x {picture.height} pixels are more than "
-                        f"{_MAX_PIXELS:,}; shrink it first",
-                    )
-                picture.load()
-                return _gray(ImageOps.exif_transpose(picture))
+        with Image.open(path, formats=_FORMATS) as picture:
+            if picture.width * picture.height > _MAX_PIXELS:
+                raise ImageError(
+                    path,
+                    f"{picture.width} x {picture.height} pixels are more than "
+                    f"{_MAX_PIXELS:,}; shrink it first",
+                )
+            picture.load()
+            return _gray(ImageOps.exif_transpose(picture))
     except ImageError:
         raise
     except FileNotFoundError:
         raise ImageError(path, "no such file") from None
+    except IsADirectoryError:
+        raise ImageError(path, "a folder without pictures") from None
     except UnidentifiedImageError:
         raise ImageError(
             path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
@@ -196,11 +196,13 @@ def _gray(picture: Image.Image) -> NDArray[np.uint8]:
         return np.round(np.asarray(picture, np.uint16) / 257).astype(np.uint8)
     if picture.mode in ("I", "F"):
         values = np.asarray(picture)
-        if not np.isfinite(values).all():
-            raise ValueError("it contains NaN or infinite values")
-        # 32-bit integers hold 16-bit values here; floats are in [0, 1].
-        scale = 257 if picture.mode == "I" else 1 / 255
-        return np.clip(np.round(values / scale), 0, 255).astype(np.uint8)
+        # Integers of 32 bits hold values of 16 bits in the formats we read.
+        limit = 65535 if picture.mode == "I" else 1
+        if not (values.min() >= 0 and values.max() <= limit):  # NaN fails too
+            raise ValueError(
+                f"its values reach from {values.min():g} to {values.max():g}, expected 0 to {limit}"
+            )
+        return np.round(values * (255 / limit)).astype(np.uint8)
     if "A" in picture.getbands() or "transparency" in picture.info:
         picture = picture.convert("RGBA")
         white = Image.new("RGBA", picture.size, "white")

@@ -32,13 +32,12 @@ class _BlasLimit:
 
     def enter(self) -> None:
         with self._lock:
+            if self._inside == 0:
+                if self._libraries is None:
+                    self._libraries = _find_blas()
+                self._threads = [library.get_num_threads() for library in self._libraries]
+                self._set([1] * len(self._threads))
             self._inside += 1
-            if self._inside > 1:
-                return
-            if self._libraries is None:
-                self._libraries = _find_blas()
-            self._threads = [library.get_num_threads() for library in self._libraries]
-            self._set([1] * len(self._threads))
 
     def leave(self) -> None:
         with self._lock:

@@ -43,9 +43,10 @@ class SpatialPyramid:
     pooling: str = "max"
 
     def __post_init__(self) -> None:
-        levels = tuple(self.levels)
+        levels = self.levels if isinstance(self.levels, (tuple, list)) else ()
         if not levels or any(int(n) != n or n < 1 for n in levels):
-            raise ValueError(f"levels must be positive whole numbers, got {self.levels}")
+            raise ValueError(f"levels must be positive whole numbers in a tuple, got {self.levels}")
+        levels = tuple(int(n) for n in levels)
         if math.lcm(*levels) > _FINEST:
             raise ValueError(
                 f"the least common multiple of levels must be at most {_FINEST}, got {levels}"

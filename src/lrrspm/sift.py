@@ -79,10 +79,11 @@ def dense_sift(
     evenly on both sides: any image down to 1x1 has at least one descriptor.
     """
     array = as_gray(image)
-    if step < 1:
-        raise ValueError(f"step must be at least 1, got {step}")
+    if step < 1 or step != int(step):
+        raise ValueError(f"step must be a whole number of at least 1, got {step}")
     if patch_size < N_BINS or patch_size % N_BINS:
         raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
+    step, patch_size = int(step), int(patch_size)
     array = _pad_to_patch(array, patch_size)
     height, width = array.shape
     left, top = ((width - patch_size) % step) // 2, ((height - patch_size) % step) // 2
@@ -111,10 +112,11 @@ def as_gray(image: ArrayLike) -> NDArray[np.float32]:
     if array.size == 0:
         raise ValueError(f"the image is empty: its shape is {array.shape}")
     if array.dtype == np.uint8:
-        return np.divide(array, np.float32(255), dtype=np.float32)
+        return np.divide(array, np.float32(255), dtype=np.float32, order="C")
     if array.dtype.kind != "f":
         raise ValueError(f"expected a float image in [0, 1] or a uint8 image, got {array.dtype}")
-    array = np.ascontiguousarray(array, dtype=np.float32)
+    # Writable too: the kernels are compiled anew for another kind of array.
+    array = np.require(array, np.float32, ["C", "W"])
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError("the image contains NaN or infinite values")
@@ -232,7 +234,7 @@ def _describe(  # type: ignore[no-untyped-def]
     binned = np.empty((8, width), np.float32)
     flat = binned.reshape(8 * width)
     n_runs = nx + (patch_size - 1) // step
-    phases = np.zeros((step, 8 * n_runs), np.float32)
+    phases = np.zeros((min(step, patch_size), 8 * n_runs), np.float32)
     total = np.empty(8 * nx, np.float32)
     ready = 0
     for gy in range(ny):
@@ -248,7 +250,7 @@ def _describe(  # type: ignore[no-untyped-def]
                 row = rows[(corner + t) % patch_size]
                 for j in range(flat.size):
                     flat[j] += w * row[j]
-            for r in range(step):
+            for r in range(phases.shape[0]):
                 phase = phases[r]
                 for q in range(min(n_runs, (width - left - r - 1) // step + 1)):
                     x = left + q * step + r

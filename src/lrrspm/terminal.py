@@ -84,6 +84,9 @@ def print_evaluation(result: dict[str, Any]) -> None:
     table.columns[1].justify = "right"
     names = result["class_names"]
     for row, name in enumerate(names):
+        if name not in result["per_class"]:
+            table.add_row(text(name), "", "not tested")
+            continue
         counts = list(result["confusion"][row])
         total, counts[row] = sum(counts), 0
         worst = max(range(len(names)), key=counts.__getitem__)
