@@ -125,7 +125,8 @@ def make(root, *names):
 def test_find_images(tmp_path):
     make(tmp_path, "b/2.png", "b/1.JPG", "a/sub/3.png", ".hidden/4.png", "a/.5.png", "6.png")
     (tmp_path / "a" / "notes.txt").write_text("no picture")
-    paths, labels = find_images(tmp_path)
+    with pytest.warns(UserWarning, match="left out 1 images that lie in no class folder"):
+        paths, labels = find_images(tmp_path)
     assert labels == ["a", "b", "b"]
     assert [os.path.relpath(p, tmp_path) for p in paths] == ["a/sub/3.png", "b/1.JPG", "b/2.png"]
 

@@ -97,6 +97,12 @@ def test_other_safetensors(tmp_path):
         lambda d, a: a.pop("coef"),
         lambda d, a: a.update(coef=a["coef"].ravel()),
         lambda d, a: a.update(codebook=a["codebook"].ravel()),
+        lambda d, a: a["coef"].__setitem__((0, 0), np.nan),
+        lambda d, a: a.update(coef=a["coef"].astype(np.int64)),
+        lambda d, a: d["parameters"].update(step="6"),
+        lambda d, a: d["parameters"].update(step=-1),
+        lambda d, a: d["parameters"].update(C=0),
+        lambda d, a: d["encoder"]["parameters"].update(regularization=-1),
         lambda d, a: d.update(format=0),
         lambda d, a: d.update(format=True),
         lambda d, a: d.update(summary=None),
@@ -130,6 +136,18 @@ def test_atomic_writing(tmp_path, monkeypatch):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def test_links_stay_links_and_pipes_pipes(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_atomically(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="not an ordinary file"):
+        write_atomically(tmp_path / "pipe", b"new")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_targets_that_cannot_be_written(tmp_path):

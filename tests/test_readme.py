@@ -21,6 +21,7 @@ TEXT = (HERE.parent / "README.md").read_text()
 def place(pictures, tmp_path, monkeypatch):
     """A folder as the README assumes it."""
     shutil.copytree(pictures, tmp_path / "pictures")
+    shutil.copytree(pictures, tmp_path / "other-pictures")
     shutil.copy(pictures / "dots" / "00.png", tmp_path / "new.jpg")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -17,6 +17,7 @@ from . import config
 from .encoders import LRREncoder
 from .features import Image, SpatialPyramidFeatures, check_images, fit_all, transform_all
 from .modelfile import ModelFileError, read_model, write_model
+from .sift import dense_sift
 from .stages import Stages
 from .svm import LinearSVM, encode_labels, predict_labels
 
@@ -312,4 +313,10 @@ def _restore(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Im
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
+    for name, array in arrays.items():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"{name} has values that are not finite numbers")
+    encoder.check_parameters()
+    model.new_svm().check_parameters()
+    dense_sift(np.zeros((1, 1), np.float32), model.step, model.patch_size)
     return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -14,10 +15,12 @@ import typer
 from . import __version__, config
 from .terminal import (
     print_confusion,
+    print_estimate,
     print_evaluation,
     print_json,
     print_seconds,
     print_table,
+    printable,
     progress,
     text,
     warnings_as_lines,
@@ -80,7 +83,12 @@ Step = Annotated[
 ]
 PatchSize = Annotated[
     int,
-    typer.Option("--patch-size", min=4, help="Side of a patch in pixels.", rich_help_panel=_METHOD),
+    typer.Option(
+        "--patch-size",
+        min=4,
+        help="Side of a patch in pixels, a multiple of 4.",
+        rich_help_panel=_METHOD,
+    ),
 ]
 Levels = Annotated[
     str,
@@ -128,6 +136,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
                 function(*args, **kwargs)
         except KeyboardInterrupt:
             _fail("stopped", as_json)
+        except BrokenPipeError:  # whoever read our output has had enough of it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
         except (ValueError, OSError, ImportError) as error:
             _fail(str(error), as_json)
         except MemoryError:
@@ -138,7 +149,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _fail(message: str, as_json: bool) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {printable(message)}", file=sys.stderr)
     if as_json:
         print(json.dumps({"error": message}))
     raise typer.Exit(1)
@@ -240,8 +251,9 @@ def train(
         return
     print(f"{output}: {len(paths)} pictures, {len(classifier.classes_)} classes")
     if accuracy is not None:
-        count = classifier.summary_["held_out"]["images"]
-        print(f"estimated accuracy {accuracy:.1f} %, on {count} pictures kept aside")
+        print_estimate(classifier.summary_)
+    elif estimate:
+        print("no estimate: the classes have too few pictures to keep some aside")
     print_seconds(stages.seconds)
     print(f"next: lrrspm predict {output} PICTURE...")
 
@@ -369,14 +381,11 @@ def predict(
 
         table = Table(box=None, pad_edge=False)
         table.add_column("picture", overflow="fold")
-        for _ in rows[0][1]:
-            table.add_column("class")
-            table.add_column("score", justify="right")
+        table.add_column("class", overflow="fold")
+        table.add_column("score", justify="right", no_wrap=True)
         for path, best in rows:
-            table.add_row(
-                text(path),
-                *(text(v) for label, score in best for v in (label, f"{score:+.2f}")),
-            )
+            for place, (label, score) in enumerate(best):
+                table.add_row(text("" if place else path), text(label), f"{score:+.2f}")
         print_table(table)
     _report_skipped(files, skipped)
 
@@ -431,17 +440,13 @@ def info(model: ModelPath, as_json: Json = False) -> None:
         print_json(**facts)
         return
     summary = description["summary"]
-    size = f"{facts['bytes'] / 1e6:.1f} MB"
+    size = f"{facts['bytes'] / 1e3:,.0f} kB"
     print(f"{model}: {size}, format {facts['format']}, lrrspm {facts['library']}")
     print(f"trained on {summary['images']} pictures of {len(facts['classes'])} classes:")
     for name, count in summary["images_per_class"].items():
-        print(f"  {name}: {count}")
+        print(f"  {printable(name)}: {count}")
     if "held_out" in summary:
-        held_out = summary["held_out"]
-        print(
-            f"estimated accuracy {held_out['accuracy']:.1f} %, "
-            f"on {held_out['images']} pictures kept aside"
-        )
+        print_estimate(summary)
     print("parameters:")
     for name, value in facts["parameters"].items():
         print(f"  {name}: {value}")
@@ -458,7 +463,7 @@ def demo(
 ) -> None:
     """Tour on real pictures: photographs of solar cells, sound and defective.
 
-    Needs the extra: pip install 'lrrspm[demo]'. Works offline.
+    Needs the extra: pip install 'lrrspm\\[demo]'. Works offline.
     """
     from .demo import run
     from .stages import Stages
@@ -502,6 +507,6 @@ def _report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
     if not skipped:
         return
     for index in sorted(skipped):
-        print(f"skipped {paths[index]}: {skipped[index]}", file=sys.stderr)
+        print(f"skipped {printable(paths[index])}: {skipped[index]}", file=sys.stderr)
     print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
     raise typer.Exit(1 if len(skipped) == len(paths) else SKIPPED)

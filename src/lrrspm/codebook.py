@@ -8,13 +8,12 @@ from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from . import config
 from .parallel import ordered_map, workers
-from .simd import first_maximum
+from .simd import compiled, first_maximum
 
 Progress = Callable[[int, int], None]
 
@@ -163,8 +162,16 @@ def _assign(
     return sums, counts, distances
 
 
-@njit(nogil=True, cache=True)
-def _nearest(values, norms, products, offsets, sums, counts, distances):  # type: ignore[no-untyped-def]
+@compiled()
+def _nearest(
+    values: NDArray[np.float32],
+    norms: NDArray[np.float32],
+    products: NDArray[np.float32],
+    offsets: NDArray[np.float32],
+    sums: NDArray[np.float64],
+    counts: NDArray[np.float64],
+    distances: NDArray[np.float32],
+) -> None:
     """Add each row to its nearest centre: 2 k comparisons and m additions a row.
 
     ||x - d||^2 = ||x||^2 - 2 (x.d - ||d||^2 / 2), so the nearest centre has

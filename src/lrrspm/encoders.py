@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.linalg
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from . import config
 from .codebook import Progress, learn_codebook
 from .parallel import single_blas_thread
+from .simd import compiled
 
 BLOCK = 512
 """Descriptors encoded at a time: enough for the matrix product to run at full
@@ -204,8 +204,8 @@ def _ridge_projection(codebook: NDArray[Any], regularization: float) -> NDArray[
     return np.ascontiguousarray(projection, dtype=np.float32)
 
 
-@njit(nogil=True, cache=True)
-def _truncate(codes, limits):  # type: ignore[no-untyped-def]
+@compiled()
+def _truncate(codes: NDArray[np.float32], limits: NDArray[np.float32]) -> None:
     """Zero the entries below their row's limit, in place: one pass in cache.
 
     Below means nearer to zero than the limit or on its other side, so a

@@ -161,8 +161,9 @@ def split_by_class(labels: NDArray[Any], train_per_class: int, seed: int) -> NDA
         if len(members) <= train_per_class:
             raise ValueError(
                 f"class '{name}' has {len(members)} images; {train_per_class} training images "
-                f"leave none to test; use at most {len(members) - 1} training images a class, "
-                "or leave the class out"
+                f"leave none to test; "
+                + (f"use at most {len(members) - 1} a class, or " if len(members) > 1 else "")
+                + "leave the class out"
             )
         chosen.append(rng.choice(members, train_per_class, replace=False))
     return np.sort(np.concatenate(chosen))

@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from . import config
+from .simd import compiled
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 # Where Pillow itself begins to warn of a decompression bomb.
@@ -76,6 +76,9 @@ def find_images(root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     if not paths:
         endings = " ".join(config.IMAGE_SUFFIXES)
         raise ValueError(f"{root}: no images in its class folders (known endings: {endings})")
+    stray = sum(_is_picture(entry.name) for entry in root.iterdir() if entry.is_file())
+    if stray:
+        warnings.warn(f"{root}: left out {stray} images that lie in no class folder", stacklevel=2)
     if empty:
         warnings.warn(
             f"{root}: left out class folders without images: {', '.join(empty)}", stacklevel=2
@@ -86,7 +89,7 @@ def find_images(root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
 def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
     """Pictures below a folder, links followed, each real folder visited once."""
     seen = set()
-    for where, folders, files in os.walk(folder, followlinks=True):
+    for where, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
         state = os.stat(where)
         if (state.st_dev, state.st_ino) in seen:
             folders.clear()
@@ -94,8 +97,16 @@ def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
         seen.add((state.st_dev, state.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
-            if name.lower().endswith(config.IMAGE_SUFFIXES) and not name.startswith("."):
+            if _is_picture(name):
                 yield os.path.join(where, name)
+
+
+def _is_picture(name: str) -> bool:
+    return name.lower().endswith(config.IMAGE_SUFFIXES) and not name.startswith(".")
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def expand_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -214,8 +225,8 @@ def _gray(picture: Image.Image) -> NDArray[np.uint8]:
     return _weigh_colours(np.asarray(picture.convert("RGB")))
 
 
-@njit(nogil=True, cache=True)
-def _weigh_colours(rgb):  # type: ignore[no-untyped-def]
+@compiled()
+def _weigh_colours(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Gray of 8-bit RGB (h, w, 3), five operations a pixel."""
     height, width, _ = rgb.shape
     gray = np.empty((height, width), np.uint8)
@@ -263,8 +274,14 @@ def _taps(size: int, scale: float) -> tuple[NDArray[np.int64], NDArray[np.float3
     return mirrored, weights.astype(np.float32)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def _resample(image, ysource, yweights, xsource, xweights):  # type: ignore[no-untyped-def]
+@compiled("contract")
+def _resample(
+    image: NDArray[np.float32],
+    ysource: NDArray[np.int64],
+    yweights: NDArray[np.float32],
+    xsource: NDArray[np.int64],
+    xweights: NDArray[np.float32],
+) -> NDArray[np.float32]:
     """Resize rows, then columns: taps * (w + w_out) multiply-adds an output row."""
     height, width = len(ysource), len(xsource)
     out = np.empty((height, width), np.float32)

@@ -35,7 +35,7 @@ def write_model(
     """Write a model; the file has its name only once it is complete."""
     header = {"format": FORMAT, "library": __version__, **description}
     # One key: safetensors keeps metadata in a hash map, whose order varies.
-    metadata = {_KEY: json.dumps(header, sort_keys=True, ensure_ascii=False, allow_nan=False)}
+    metadata = {_KEY: json.dumps(header, sort_keys=True, allow_nan=False)}
     content = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata)
     write_atomically(path, content)
 
@@ -45,6 +45,8 @@ def check_target(path: str | os.PathLike[str]) -> None:
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a folder; give the name of a file")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: is not an ordinary file, and will not be replaced")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: its folder does not exist")
     if not os.access(path.parent, os.W_OK):
@@ -53,8 +55,8 @@ def check_target(path: str | os.PathLike[str]) -> None:
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write to a temporary name in the same folder, then rename."""
-    path = Path(path)
     check_target(path)
+    path = Path(path).resolve()  # a link keeps pointing to the file
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:
@@ -71,7 +73,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     """Description and arrays of a model file."""
     path = Path(path)
     if not path.is_file():
-        raise ModelFileError(f"{path}: no such model file")
+        what = "a folder, not a model file" if path.is_dir() else "no such model file"
+        raise ModelFileError(f"{path}: {what}")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

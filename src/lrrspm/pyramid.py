@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from . import config
+from .simd import compiled
 
 _POOLINGS = ("max",)
 _FINEST = 64
@@ -125,12 +125,14 @@ class SpatialPyramid:
         return vector
 
 
-@njit(nogil=True, cache=True)
-def _cells(x, y, width, height, side):  # type: ignore[no-untyped-def]
+@compiled()
+def _cells(
+    x: NDArray[np.float32], y: NDArray[np.float32], width: int, height: int, side: int
+) -> NDArray[np.int64]:
     """ceil(p / (size / side)) for the 1-based positions p, counted from 0.
 
     Positions are half pixels, so the quotient is a whole number exactly when
-    it should be.
+    it should be. Two divisions a patch.
     """
     cells = np.empty(x.size, np.int64)
     for i in range(x.size):
@@ -140,8 +142,10 @@ def _cells(x, y, width, height, side):  # type: ignore[no-untyped-def]
     return cells
 
 
-@njit(nogil=True, cache=True)
-def _pool_max(codes, cells, pooled):  # type: ignore[no-untyped-def]
+@compiled()
+def _pool_max(
+    codes: NDArray[np.float32], cells: NDArray[np.int64], pooled: NDArray[np.float32]
+) -> None:
     """One maximum a code entry: reads n * k floats, the grid stays in cache."""
     for i in range(codes.shape[0]):
         code, cell = codes[i], pooled[cells[i]]
@@ -149,9 +153,9 @@ def _pool_max(codes, cells, pooled):  # type: ignore[no-untyped-def]
             cell[j] = max(cell[j], abs(code[j]))
 
 
-@njit(nogil=True, cache=True)
-def _merge_cells(fine, side, n, out):  # type: ignore[no-untyped-def]
-    """Maxima of the side x side cells into n x n cells."""
+@compiled()
+def _merge_cells(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.float32]) -> None:
+    """Maxima of the side x side cells into n x n cells: one pass over the fine ones."""
     ratio = side // n
     out[:, :] = 0
     for row in range(side):

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from . import config
+from .simd import compiled
 
 N_BINS = 4
 N_ORIENTATIONS = 8
 N_VALUES = N_BINS * N_BINS * N_ORIENTATIONS
-
-# FMA only: no reassociation, so that the result does not depend on how LLVM
-# splits a loop.
-_FLAGS = {"contract"}
 
 
 class DenseDescriptors(NamedTuple):
@@ -121,7 +117,7 @@ def as_gray(image: ArrayLike) -> NDArray[np.float32]:
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ValueError("the image contains NaN or infinite values")
     # Resizing overshoots by a few percent; values far outside mean another scale.
-    if low < -1 or high > 2:
+    if low < -0.5 or high > 1.5:
         raise ValueError(
             f"float images have values in [0, 1], this one's reach from {low:g} to {high:g}; "
             "divide by the largest possible value (255 for 8 bits) first"
@@ -162,8 +158,15 @@ def _bin_weights(
     return weights, first, last
 
 
-@njit(nogil=True, cache=True, fastmath=_FLAGS, error_model="numpy")
-def _orientation_row(image, y, smooth, slope, work, maps):  # type: ignore[no-untyped-def]
+@compiled("contract", inline=True)
+def _orientation_row(
+    image: NDArray[np.float32],
+    y: int,
+    smooth: NDArray[np.float32],
+    slope: NDArray[np.float32],
+    work: NDArray[np.float32],
+    maps: NDArray[np.float32],
+) -> None:
     """Write the eight orientation maps of row y into maps (8, w).
 
     About 70 operations a pixel. One short loop a quantity, each over
@@ -213,10 +216,21 @@ def _orientation_row(image, y, smooth, slope, work, maps):  # type: ignore[no-un
             negative[x] = max(-p, zero)
 
 
-@njit(nogil=True, cache=True, fastmath=_FLAGS, error_model="numpy")
-def _describe(  # type: ignore[no-untyped-def]
-    image, step, left, top, nx, ny, smooth, slope, weights, first, last, out
-):
+@compiled("contract")
+def _describe(
+    image: NDArray[np.float32],
+    step: int,
+    left: int,
+    top: int,
+    nx: int,
+    ny: int,
+    smooth: NDArray[np.float32],
+    slope: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    out: NDArray[np.float32],
+) -> None:
     """Fill out (ny * nx, 128) with unnormalised descriptors.
 
     Orientation maps are made once a row and kept in a ring of patch_size
@@ -269,8 +283,8 @@ def _describe(  # type: ignore[no-untyped-def]
                         out[gy * nx + gx, column + a] = total[8 * gx + a]
 
 
-@njit(nogil=True, cache=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def _normalize(values):  # type: ignore[no-untyped-def]
+@compiled("contract", "reassoc")
+def _normalize(values: NDArray[np.float32]) -> None:
     """Normalise descriptors in place: three passes over 128 values each."""
     one, limit = np.float32(1), np.float32(0.2)
     for i in range(values.shape[0]):

@@ -1,16 +1,51 @@
-"""Loops that LLVM turns into vector instructions only when they are written so."""
+"""How loops are compiled, and those that must be written in one way to be fast."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(*fastmath: str, inline: bool = False) -> Callable[[F], F]:
+    """Compile a loop when it is first called, without the GIL, and keep it on disk.
+
+    Parameters
+    ----------
+    fastmath : str
+        Freedoms that LLVM may take, such as "contract" for fused multiply-adds.
+    inline : bool
+        For a loop that others call. Where freedoms are given it must be True:
+        LLVM then sees one and the same program whether the caller was compiled
+        now or comes from disk, and makes the same bits of it.
+    """
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": set(fastmath),
+        "inline": "always" if inline else "never",
+    }
+
+    def decorate(function: F) -> F:
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError:  # nowhere to write: compile in every process
+            return njit(**options)(function)
+
+    return decorate
+
 
 _LOWEST = np.int32(-(2**31))
 _MASK = np.int32(2**31 - 1)
 
 
-@njit(nogil=True, cache=True)
-def first_maximum(row):  # type: ignore[no-untyped-def]
+@compiled()
+def first_maximum(row: NDArray[np.float32]) -> np.int32:
     """Index of the largest of float32 numbers (no NaN), the first of equal ones.
 
     A maximum of floats stays scalar in numba, one of integers does not; and

@@ -8,7 +8,6 @@ from concurrent.futures import Executor
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import config
 from .parallel import ordered_map, single_blas_thread, workers
+from .simd import compiled
 
 Floats = NDArray[np.floating[Any]]
 
@@ -348,8 +348,15 @@ def _duality_gap(scores: Floats, alphas: Floats, signs: Floats, C: float) -> tup
     return primal - dual, primal
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
-def _descend(gram, scores, alphas, signs, ridge, orders):  # type: ignore[no-untyped-def]
+@compiled("contract")
+def _descend(
+    gram: Floats,
+    scores: Floats,
+    alphas: Floats,
+    signs: Floats,
+    ridge: np.floating[Any],
+    orders: NDArray[np.int64],
+) -> Floats:
     """Coordinate descent on one block, alphas (classes, b) in place.
 
     Returns the changes of ``signs * alphas``. b multiply-adds for each

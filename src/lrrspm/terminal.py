@@ -77,9 +77,8 @@ def print_evaluation(result: dict[str, Any]) -> None:
     spread = "" if accuracy["std"] is None else f" ± {accuracy['std']:.2f}"
     count = len(accuracy["splits"])
     of_what = f"{result['images']} pictures, {result['classes']} classes"
-    print(
-        f"accuracy {accuracy['mean']:.2f}{spread} %   ({count} split{'s' * (count > 1)}, {of_what})"
-    )
+    splits = f"{count} splits, " if count > 1 else ""
+    print(f"accuracy {accuracy['mean']:.2f}{spread} %   ({splits}{of_what})")
     table = Table("class", "accuracy %", "most often taken for", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     names = result["class_names"]
@@ -94,6 +93,17 @@ def print_evaluation(result: dict[str, Any]) -> None:
         table.add_row(text(name), f"{result['per_class'][name]:.1f}", text(taken))
     print_table(table)
     print_seconds(result["seconds"])
+
+
+def print_estimate(summary: dict[str, Any]) -> None:
+    """The held-out accuracy of a model's summary, with a caution where it rests on little."""
+    held_out = summary["held_out"]
+    few = held_out["images"] < 10 * len(summary["images_per_class"])
+    caution = "; so few that it is a rough guess" if few else ""
+    print(
+        f"estimated accuracy {held_out['accuracy']:.1f} %, "
+        f"on {held_out['images']} pictures kept aside{caution}"
+    )
 
 
 def print_confusion(result: dict[str, Any]) -> None:
@@ -116,7 +126,12 @@ def text(value: str) -> Any:
     """Text as it is: file and class names may hold brackets that Rich would read."""
     from rich.text import Text
 
-    return Text(value)
+    return Text(printable(value))
+
+
+def printable(value: object) -> str:
+    """A name with everything a terminal might obey, or cannot show, written out."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
 
 
 def print_table(table: Any) -> None:
