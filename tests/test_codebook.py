@@ -29,7 +29,7 @@ def test_an_iteration_agrees_with_naive(n, k, m, seed):
     moved, total = _improve(X, (X**2).sum(axis=1), centres, None)
     expected, expected_total = naive.lloyd_step(X, centres)
     # A difference of squares in float32 has the error of the squares.
-    assert total == pytest.approx(expected_total, rel=1e-5, abs=1e-6 * (X**2).sum())
+    assert total == pytest.approx(expected_total, rel=1e-5, abs=1e-6 * float((X**2).sum()))
     used = np.zeros(k, bool)
     used[cdist(X, centres, "sqeuclidean").argmin(axis=1)] = True
     np.testing.assert_allclose(moved[used], expected[used], atol=1e-4)
