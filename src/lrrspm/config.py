@@ -22,6 +22,18 @@ REGULARIZATION = 0.7
 THRESHOLD = 0.98
 """The paper's epsilon."""
 
+N_NEIGHBORS = 5
+"""Atoms that share a descriptor in LLC."""
+
+SPARSITY = 0.15
+"""Weight of the l1 norm in sparse coding."""
+
+RIDGE = 1e-4
+"""Weight of the squared l2 norm in sparse coding, and of the trace in LLC."""
+
+METHOD = "LrrSPM"
+"""The method that is used where none is named."""
+
 LEVELS = (1, 2, 4)
 """Cells along each side, one number a pyramid level."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from . import config
 from .codebook import Progress, learn_codebook
 from .parallel import single_blas_thread
-from .simd import compiled
+from .simd import compiled, first_maximum, solve_positive
 
 BLOCK = 512
 """Descriptors encoded at a time: enough for the matrix product to run at full
@@ -27,6 +27,9 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     codebook_size: int
     codebook: ArrayLike | None
     random_state: Any
+
+    # What ``encode`` reads besides ``codebook_``, and what a model file keeps.
+    derived: ClassVar[tuple[str, ...]] = ()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -58,9 +61,7 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.check_parameters()
         values = validate_data(self, X, dtype=np.float32)
         if self.codebook is None:
-            self.codebook_ = learn_codebook(
-                values, self.codebook_size, self.random_state, n_jobs, progress
-            )
+            self.codebook_ = self._learn(values, n_jobs, progress)
         else:
             self.codebook_ = check_array(self.codebook, dtype=[np.float32, np.float64], copy=True)
             if self.codebook_.shape[1] != values.shape[1]:
@@ -94,6 +95,17 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Raise where a parameter is out of range."""
         if self.codebook is None and self.codebook_size < 1:
             raise ValueError(f"a codebook has at least one atom, got {self.codebook_size}")
+
+    @property
+    def learns_by_kmeans(self) -> bool:
+        """Whether ``fit`` learns what :func:`learn_codebook` does, so that others may share it."""
+        return self.codebook is None
+
+    def _learn(
+        self, X: NDArray[np.float32], n_jobs: int | None, progress: Progress | None
+    ) -> NDArray[np.float32]:
+        """A codebook for the descriptors X (n, m)."""
+        return learn_codebook(X, self.codebook_size, self.random_state, n_jobs, progress)
 
     def _prepare(self) -> None:
         """Derive from ``codebook_`` what ``encode`` needs."""
@@ -146,6 +158,8 @@ class LRREncoder(CodebookEncoder):
     they sum to 0 it keeps the non-negative ones; a zero descriptor has a zero
     code.
     """
+
+    derived = ("projection_", "total_")
 
     def __init__(
         self,
@@ -226,3 +240,206 @@ def _norms(codes: NDArray[np.float32]) -> NDArray[np.float32]:
     """l2 norms (n, 1) of the rows, 1 for a row of zeros."""
     norms = np.sqrt(np.einsum("ij,ij->i", codes, codes))
     return np.where(norms > 0, norms, np.float32(1))[:, None]
+
+
+class VQEncoder(CodebookEncoder):
+    r"""Vector quantisation: one-hot at the nearest atom.
+
+    .. math:: c_j = 1 \ \text{for}\ j = \arg\min_i \|x - d_i\|_2, \ \text{else}\ 0
+
+    Parameters
+    ----------
+    codebook_size : int
+        Number of atoms k that ``fit`` learns.
+    codebook : array of shape (k, m) or None
+        A codebook to use instead of learning one.
+    random_state : int, RandomState instance or None
+        Seed of the codebook.
+
+    Attributes
+    ----------
+    codebook_ : ndarray of shape (k, m)
+    n_features_in_ : int
+
+    Notes
+    -----
+    Of atoms at the same distance the first is taken.
+    """
+
+    derived = ("transposed_", "offsets_")
+
+    def __init__(
+        self,
+        codebook_size: int = config.CODEBOOK_SIZE,
+        codebook: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.codebook_size = codebook_size
+        self.codebook = codebook
+        self.random_state = random_state
+
+    def _prepare(self) -> None:
+        self.transposed_, self.offsets_ = _distance_terms(self.codebook_)
+
+    def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
+        np.matmul(X, self.transposed_, out=codes)
+        codes -= self.offsets_
+        _one_hot(codes)
+
+
+class LLCEncoder(CodebookEncoder):
+    r"""Locality-constrained linear coding over the nearest atoms.
+
+    .. math:: \min_w \|x - D_x w\|_2^2 + \beta\, \mathrm{tr}(G) \|w\|_2^2
+              \quad \text{s.t.}\ 1^T w = 1
+
+    with D_x the nearest atoms and G the Gram matrix of their differences from
+    x; solved by (G + beta tr(G) I) w = 1 and w / sum(w). All other entries
+    are 0.
+
+    Parameters
+    ----------
+    codebook_size : int
+        Number of atoms k that ``fit`` learns.
+    n_neighbors : int
+        Atoms a descriptor is coded over.
+    regularization : float
+        beta, positive.
+    codebook : array of shape (k, m) or None
+        A codebook to use instead of learning one.
+    random_state : int, RandomState instance or None
+        Seed of the codebook.
+
+    Attributes
+    ----------
+    codebook_ : ndarray of shape (k, m)
+    n_features_in_ : int
+
+    Notes
+    -----
+    Candidates come from float32 products and are ranked by their distances in
+    float64; the small systems are solved in float64 too. A descriptor that
+    equals all its neighbours is shared among them evenly.
+    """
+
+    derived = ("transposed_", "offsets_")
+
+    def __init__(
+        self,
+        codebook_size: int = config.CODEBOOK_SIZE,
+        n_neighbors: int = config.N_NEIGHBORS,
+        regularization: float = config.RIDGE,
+        codebook: ArrayLike | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.codebook_size = codebook_size
+        self.n_neighbors = n_neighbors
+        self.regularization = regularization
+        self.codebook = codebook
+        self.random_state = random_state
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.n_neighbors < 1:
+            raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
+        if not (np.isfinite(self.regularization) and self.regularization > 0):
+            raise ValueError(f"regularization must be positive, got {self.regularization}")
+
+    def _prepare(self) -> None:
+        self.transposed_, self.offsets_ = _distance_terms(self.codebook_)
+
+    def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
+        np.matmul(X, self.transposed_, out=codes)
+        codes -= self.offsets_
+        atoms = self.codebook_.astype(np.float64, copy=False)
+        _local_codes(X, atoms, min(self.n_neighbors, len(atoms)), self.regularization, codes)
+
+
+def _distance_terms(
+    codebook: NDArray[Any],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """D' (m, k) and ||d||^2 / 2 (k,): the nearest atom has the largest x'd - ||d||^2 / 2."""
+    offsets = 0.5 * (codebook.astype(np.float64) ** 2).sum(axis=1)
+    transposed = np.ascontiguousarray(codebook.T, dtype=np.float32)
+    return transposed, offsets.astype(np.float32)
+
+
+@compiled()
+def _one_hot(codes: NDArray[np.float32]) -> None:
+    """Replace each row by 1 at its first maximum and 0 elsewhere: three passes in cache."""
+    for i in range(codes.shape[0]):
+        code = codes[i]
+        nearest = first_maximum(code)
+        code[:] = 0
+        code[nearest] = 1
+
+
+@compiled()
+def _local_codes(
+    X: NDArray[np.float32],
+    atoms: NDArray[np.float64],
+    n_neighbors: int,
+    regularization: float,
+    codes: NDArray[np.float32],
+) -> None:
+    """Replace nearness to each atom (n, k) by LLC codes.
+
+    k comparisons, 8 distances and 15 products of length m, and a 5 x 5 system
+    for each descriptor (5 neighbours).
+    """
+    k, m = atoms.shape
+    # A few more than needed: rounding may have changed places among equals.
+    n_candidates = min(k, n_neighbors + 3)
+    nearness = np.empty(n_candidates, np.float32)
+    candidates = np.empty(n_candidates, np.int64)
+    distances, order = np.empty(n_candidates), np.empty(n_candidates, np.int64)
+    differences = np.empty((n_candidates, m))
+    system, weights = np.empty((n_neighbors, n_neighbors)), np.empty(n_neighbors)
+    for i in range(X.shape[0]):
+        code, x = codes[i], X[i]
+        found = 0
+        for j in range(k):
+            if found < n_candidates or code[j] > nearness[found - 1]:
+                place = found if found < n_candidates else found - 1
+                while place > 0 and nearness[place - 1] < code[j]:
+                    nearness[place] = nearness[place - 1]
+                    candidates[place] = candidates[place - 1]
+                    place -= 1
+                nearness[place] = code[j]
+                candidates[place] = j
+                found = min(found + 1, n_candidates)
+        for c in range(n_candidates):
+            difference, atom = differences[c], atoms[candidates[c]]
+            for t in range(m):
+                difference[t] = atom[t] - x[t]
+            distances[c] = _dot(difference, difference)
+            place = c
+            while place > 0 and distances[order[place - 1]] > distances[c]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = c
+        trace = 0.0
+        for a in range(n_neighbors):
+            for b in range(a):
+                system[a, b] = _dot(differences[order[a]], differences[order[b]])
+            system[a, a] = distances[order[a]]
+            trace += system[a, a]
+        code[:] = 0
+        if trace > 0:
+            for a in range(n_neighbors):
+                system[a, a] += regularization * trace
+                weights[a] = 1
+            solve_positive(system, weights, n_neighbors)
+        else:
+            weights[:] = 1
+        total = weights.sum()
+        for a in range(n_neighbors):
+            code[candidates[order[a]]] = np.float32(weights[a] / total)
+
+
+@compiled("reassoc", "contract", inline=True)
+def _dot(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    total = 0.0
+    for t in range(a.size):
+        total += a[t] * b[t]
+    return total

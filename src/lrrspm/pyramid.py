@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from . import config
 from .simd import compiled
 
-_POOLINGS = ("max",)
+POOLINGS = ("max", "signed_max", "average", "histogram")
+NORMS = ("l2", "l1", None)
 _FINEST = 64
+
+
+class Pooled(NamedTuple):
+    """Cells of the finest grid while an image's codes come in."""
+
+    values: NDArray[np.float32]
+    counts: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -29,8 +38,14 @@ class SpatialPyramid:
     levels : tuple of int
         Cells along each side, one number a grid. Their least common multiple
         is at most 64.
-    pooling : {"max"}
-        "max" takes the largest absolute value.
+    pooling : {"max", "signed_max", "average", "histogram"}
+        "max" takes the largest absolute value (LRR, SC), "signed_max" the
+        largest value (LLC), "average" the mean of a cell's codes, "histogram"
+        their sum divided by the number of all codes, times the level's weight:
+        1/4, 1/4 and 1/2 for three levels (BOF, SPM).
+    norm : {"l2", "l1"} or None
+        What the vector is divided by. A weighted histogram of one-hot codes
+        sums to 1 as it is.
 
     Notes
     -----
@@ -41,6 +56,7 @@ class SpatialPyramid:
 
     levels: tuple[int, ...] = config.LEVELS
     pooling: str = "max"
+    norm: str | None = "l2"
 
     def __post_init__(self) -> None:
         levels = self.levels if isinstance(self.levels, (tuple, list)) else ()
@@ -51,8 +67,10 @@ class SpatialPyramid:
             raise ValueError(
                 f"the least common multiple of levels must be at most {_FINEST}, got {levels}"
             )
-        if self.pooling not in _POOLINGS:
-            raise ValueError(f"pooling must be one of {_POOLINGS}, got {self.pooling!r}")
+        if self.pooling not in POOLINGS:
+            raise ValueError(f"pooling must be one of {POOLINGS}, got {self.pooling!r}")
+        if self.norm not in NORMS:
+            raise ValueError(f"norm must be one of {NORMS}, got {self.norm!r}")
         object.__setattr__(self, "levels", levels)
 
     @property
@@ -100,26 +118,55 @@ class SpatialPyramid:
             raise ValueError(f"x and y must have one shape (n,), got {xs.shape} and {ys.shape}")
         return _cells(xs, ys, width, height, math.lcm(*self.levels))
 
-    def start(self, n_atoms: int) -> NDArray[np.float32]:
+    def start(self, n_atoms: int) -> Pooled:
         """Empty cells of the finest grid, (side * side, k)."""
-        return np.zeros((math.lcm(*self.levels) ** 2, n_atoms), np.float32)
+        n_cells = math.lcm(*self.levels) ** 2
+        empty = -np.inf if self.pooling == "signed_max" else 0
+        return Pooled(np.full((n_cells, n_atoms), empty, np.float32), np.zeros(n_cells, np.int64))
 
-    def add(
-        self, pooled: NDArray[np.float32], codes: NDArray[np.float32], cells: NDArray[np.int64]
-    ) -> None:
+    def add(self, pooled: Pooled, codes: NDArray[np.float32], cells: NDArray[np.int64]) -> None:
         """Pool a block of codes (n, k) into the finest grid, in place."""
-        _pool_max(codes, cells, pooled)
+        if self.pooling == "max":
+            _pool_max(codes, cells, pooled.values)
+        elif self.pooling == "signed_max":
+            _pool_signed_max(codes, cells, pooled.values)
+        else:
+            _pool_sum(codes, cells, pooled.values)
+            np.add.at(pooled.counts, cells, 1)
 
-    def finish(self, pooled: NDArray[np.float32]) -> NDArray[np.float32]:
+    def finish(self, pooled: Pooled) -> NDArray[np.float32]:
         """The vector of an image from its finest grid."""
         side = math.lcm(*self.levels)
-        cells = np.empty((self.n_cells, pooled.shape[1]), np.float32)
+        cells = np.empty((self.n_cells, pooled.values.shape[1]), np.float32)
         first = 0
-        for n in self.levels:
-            _merge_cells(pooled, side, n, cells[first : first + n * n])
+        for n, weight in zip(self.levels, self._weights(), strict=True):
+            part = cells[first : first + n * n]
             first += n * n
+            if self.pooling in ("max", "signed_max"):
+                _merge_max(pooled.values, side, n, part)
+                continue
+            _merge_sum(pooled.values, side, n, part)
+            if self.pooling == "average":
+                fine = pooled.counts.reshape(n, side // n, n, side // n)
+                part /= np.maximum(fine.sum(axis=(1, 3)).reshape(-1, 1), 1).astype(np.float32)
+            else:
+                part *= np.float32(weight / max(pooled.counts.sum(), 1))
         vector = cells.ravel()
-        norm = math.sqrt(np.dot(vector, vector))
+        vector[np.isneginf(vector)] = 0  # empty cells of a signed maximum
+        return self._normalize(vector)
+
+    def _weights(self) -> list[float]:
+        """1/2^L for the first level, 1/2^(L - l + 1) for level l of L."""
+        last = len(self.levels) - 1
+        return [0.5 ** (last - max(level - 1, 0)) for level in range(last + 1)]
+
+    def _normalize(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        if self.norm == "l2":
+            norm = math.sqrt(np.dot(vector, vector))
+        elif self.norm == "l1":
+            norm = float(np.abs(vector).sum(dtype=np.float64))
+        else:
+            return vector
         if norm > 0:
             vector *= np.float32(1 / norm)
         return vector
@@ -154,8 +201,43 @@ def _pool_max(
 
 
 @compiled()
-def _merge_cells(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.float32]) -> None:
+def _pool_signed_max(
+    codes: NDArray[np.float32], cells: NDArray[np.int64], pooled: NDArray[np.float32]
+) -> None:
+    """As _pool_max, with the sign."""
+    for i in range(codes.shape[0]):
+        code, cell = codes[i], pooled[cells[i]]
+        for j in range(code.size):
+            cell[j] = max(cell[j], code[j])
+
+
+@compiled()
+def _pool_sum(
+    codes: NDArray[np.float32], cells: NDArray[np.int64], pooled: NDArray[np.float32]
+) -> None:
+    """One addition a code entry. Counts of one-hot codes are exact up to 2^24."""
+    for i in range(codes.shape[0]):
+        code, cell = codes[i], pooled[cells[i]]
+        for j in range(code.size):
+            cell[j] += code[j]
+
+
+@compiled()
+def _merge_max(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.float32]) -> None:
     """Maxima of the side x side cells into n x n cells: one pass over the fine ones."""
+    ratio = side // n
+    out[:, :] = -np.inf
+    for row in range(side):
+        for column in range(side):
+            source = fine[row * side + column]
+            target = out[(row // ratio) * n + column // ratio]
+            for j in range(source.size):
+                target[j] = max(target[j], source[j])
+
+
+@compiled()
+def _merge_sum(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.float32]) -> None:
+    """Sums of the side x side cells into n x n cells: one pass over the fine ones."""
     ratio = side // n
     out[:, :] = 0
     for row in range(side):
@@ -163,4 +245,4 @@ def _merge_cells(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.f
             source = fine[row * side + column]
             target = out[(row // ratio) * n + column // ratio]
             for j in range(source.size):
-                target[j] = max(target[j], source[j])
+                target[j] += source[j]

@@ -1,4 +1,4 @@
-"""How loops are compiled, and those that must be written in one way to be fast."""
+"""How loops are compiled, and the small ones that several stages share."""
 
 from __future__ import annotations
 
@@ -62,3 +62,28 @@ def first_maximum(row: NDArray[np.float32]) -> np.int32:
     for j in range(bits.size):
         place = min(place, np.int32(j) if bits[j] == best else _MASK)
     return place
+
+
+@compiled()
+def solve_positive(
+    system: NDArray[np.float64],
+    values: NDArray[np.float64],
+    size: int,
+) -> None:
+    """Solve a positive definite system by Cholesky, lower half and values in place."""
+    for i in range(size):
+        for j in range(i + 1):
+            total = system[i, j]
+            for t in range(j):
+                total -= system[i, t] * system[j, t]
+            system[i, j] = np.sqrt(total) if i == j else total / system[j, j]
+    for i in range(size):
+        total = values[i]
+        for t in range(i):
+            total -= system[i, t] * values[t]
+        values[i] = total / system[i, i]
+    for i in range(size - 1, -1, -1):
+        total = values[i]
+        for t in range(i + 1, size):
+            total -= system[t, i] * values[t]
+        values[i] = total / system[i, i]
