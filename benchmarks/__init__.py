@@ -1,0 +1,1 @@
+"""How fast, how large and how accurate: one question a file, see README.md."""

@@ -1,0 +1,175 @@
+"""What the benchmarks share: timing, the record of the machine, the result files."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import operator
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PACKAGES = ("lrrspm", "numpy", "scipy", "numba", "scikit-learn", "pillow")
+PEERS = ("cyvlfeat", "opencv-python-headless", "faiss-cpu")
+
+_MEETS = {">=": operator.ge, "<=": operator.le, "<": operator.lt}
+
+
+class MissingError(Exception):
+    """Something a benchmark needs is not on this machine."""
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Wall-clock seconds of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def best_of(
+    repeats: int, calls: Mapping[str, Callable[[], object]], warm_up: bool = True
+) -> dict[str, float]:
+    """Fewest seconds of each call.
+
+    The calls take turns, so that whatever else the machine does hits all of
+    them alike.
+    """
+    if warm_up:
+        for call in calls.values():
+            call()
+    best = dict.fromkeys(calls, np.inf)
+    for _ in range(repeats):
+        for name, call in calls.items():
+            best[name] = min(best[name], seconds(call))
+    return best
+
+
+def figure(what: str, value: float | None, target: str | None = None) -> dict[str, Any]:
+    """One line of the table: a number, its target such as ">= 3", and whether it is met.
+
+    None is a number that could not be measured: missing, neither met nor not.
+    """
+    met = None
+    if value is not None and target is not None:
+        sign, limit = target.split()
+        met = bool(_MEETS[sign](value, float(limit)))
+    return {"what": what, "value": value, "target": target, "met": met}
+
+
+def data_folder(name: str) -> Path:
+    """A folder of real images below the one that LRRSPM_DATA names."""
+    root = os.environ.get("LRRSPM_DATA")
+    if root is None:
+        raise MissingError(f"images of {name}: set LRRSPM_DATA to the folder of data sets")
+    folder = Path(root).resolve() / name
+    if not folder.is_dir():
+        raise MissingError(f"images of {name}: no such folder in LRRSPM_DATA")
+    return folder
+
+
+def made_picture(height: int, width: int, seed: int = 0) -> NDArray[np.float32]:
+    """Smoothed noise in [0, 1]: edges in all directions at several scales."""
+    from scipy.ndimage import gaussian_filter
+
+    rng = np.random.default_rng(seed)
+    picture = sum(s * gaussian_filter(rng.standard_normal((height, width)), s) for s in (1, 3, 9))
+    picture = (picture - np.min(picture)) / np.ptp(picture)
+    return picture.astype(np.float32)
+
+
+def environment() -> dict[str, Any]:
+    """Commit, versions and machine."""
+    return {
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "peers": {name: _version(name) for name in PEERS},
+        "blas": _blas(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+    }
+
+
+def save(name: str, result: dict[str, Any]) -> None:
+    """Write results/NAME.json."""
+    RESULTS.mkdir(exist_ok=True)
+    content = {"result": result, "environment": environment()}
+    text = json.dumps(content, indent=2, sort_keys=True, allow_nan=False)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+
+
+def measure(name: str, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Run one benchmark and keep its result; without its data it keeps the old one."""
+    try:
+        result = run()
+    except MissingError as error:
+        return {"missing": str(error)}
+    save(name, result)
+    return result
+
+
+def measure_script(name: str) -> dict[str, Any]:
+    """Run the benchmark of that name."""
+    return measure(name, importlib.import_module(f"benchmarks.{name}").run)
+
+
+def show(name: str, result: dict[str, Any]) -> None:
+    """Print a benchmark's figures, targets beside them."""
+    if "missing" in result:
+        print(f"{name:<10}missing: {result['missing']}", flush=True)
+        return
+    words = {True: "met", False: "NOT MET", None: ""}
+    for line in result["figures"]:
+        value = "missing" if line["value"] is None else f"{line['value']:.4g}"
+        target, met = line["target"] or "", words[line["met"]]
+        print(f"{name:<10}{line['what']:<66}{value:>9}  {target:<8}{met}", flush=True)
+
+
+def _commit() -> str:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(ROOT), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        commit = git("rev-parse", "HEAD")
+        # Results of this very run do not count as changes.
+        changed = git("status", "--porcelain", "--", ".", ":(exclude)benchmarks/results")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit}+dirty" if changed else commit
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "missing"
+
+
+def _blas() -> list[str]:
+    import scipy.linalg  # noqa: F401  (it brings a BLAS of its own)
+
+    fields = ("internal_api", "version", "architecture")
+    libraries = (lib for lib in ThreadpoolController().info() if lib["user_api"] == "blas")
+    return sorted({" ".join(str(lib.get(field)) for field in fields) for lib in libraries})
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
