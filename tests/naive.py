@@ -115,9 +115,11 @@ def lrr_codes(X, codebook, regularization, threshold, normalize=False):
     return np.array(codes)
 
 
-def pool(codes, x, y, width, height, levels=(1, 2, 4)):
+def pool(codes, x, y, width, height, levels=(1, 2, 4), pooling="max", norm="l2"):
     cells = []
-    for n in levels:
+    last = len(levels) - 1
+    for level, n in enumerate(levels):
+        weight = 2.0**-last if level == 0 else 2.0 ** -(last - level + 1)
         for row in range(1, n + 1):
             for column in range(1, n + 1):
                 inside = [
@@ -126,11 +128,19 @@ def pool(codes, x, y, width, height, levels=(1, 2, 4)):
                     if math.ceil((x[i] + 1) / (width / n)) == column
                     and math.ceil((y[i] + 1) / (height / n)) == row
                 ]
-                empty = np.zeros(codes.shape[1])
-                cells.append(np.abs(codes[inside]).max(axis=0) if inside else empty)
+                if not inside:
+                    cells.append(np.zeros(codes.shape[1]))
+                elif pooling == "max":
+                    cells.append(np.abs(codes[inside]).max(axis=0))
+                elif pooling == "signed_max":
+                    cells.append(codes[inside].max(axis=0))
+                elif pooling == "average":
+                    cells.append(codes[inside].mean(axis=0))
+                else:
+                    cells.append(weight * codes[inside].sum(axis=0) / len(codes))
     vector = np.concatenate(cells)
-    norm = np.linalg.norm(vector)
-    return vector / norm if norm > 0 else vector
+    length = {"l2": np.linalg.norm(vector), "l1": np.abs(vector).sum(), None: 1}[norm]
+    return vector / length if length > 0 else vector
 
 
 def lloyd_step(X, centres):
@@ -163,3 +173,39 @@ def descend(gram, scores, alphas, signs, ridge, orders):
 def svm_objective(weights, X, signs, C):
     slack = np.maximum(0, 1 - signs * (X @ weights))
     return 0.5 * weights @ weights + C * (slack**2).sum()
+
+
+def vq_codes(X, codebook):
+    codes = np.zeros((len(X), len(codebook)))
+    for i, x in enumerate(X):
+        codes[i, np.argmin([((x - d) ** 2).sum() for d in codebook])] = 1
+    return codes
+
+
+def llc_codes(X, codebook, n_neighbors=5, regularization=1e-4):
+    codes = np.zeros((len(X), len(codebook)))
+    for i, x in enumerate(np.asarray(X, np.float64)):
+        nearest = np.argsort([((x - d) ** 2).sum() for d in codebook], kind="stable")[:n_neighbors]
+        z = codebook[nearest] - x
+        gram = z @ z.T
+        gram += regularization * np.trace(gram) * np.eye(len(nearest))
+        weights = np.linalg.solve(gram, np.ones(len(nearest)))
+        codes[i, nearest] = weights / weights.sum()
+    return codes
+
+
+def sparse_objective(x, code, codebook, sparsity, ridge):
+    error = x - code @ codebook
+    return 0.5 * error @ error + sparsity * np.abs(code).sum() + ridge * code @ code
+
+
+def intersection(X, Y):
+    return np.array([[np.minimum(x, y).sum() for y in Y] for x in X])
+
+
+def chi2(X, Y):
+    def one(x, y):
+        both = x + y > 0
+        return (2 * x[both] * y[both] / (x[both] + y[both])).sum()
+
+    return np.array([[one(x, y) for y in Y] for x in X])

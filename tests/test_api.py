@@ -7,10 +7,14 @@ import lrrspm
 
 PUBLIC = [
     "ImageClassifier",
+    "KernelSVM",
+    "LLCEncoder",
     "LRREncoder",
     "LinearSVM",
+    "SparseEncoder",
     "SpatialPyramid",
     "SpatialPyramidFeatures",
+    "VQEncoder",
     "dense_sift",
     "find_images",
     "learn_codebook",

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrrspm import LRREncoder, dense_sift
+from lrrspm import LLCEncoder, LRREncoder, VQEncoder, dense_sift
 from lrrspm.encoders import _truncate
 
 from . import naive
@@ -137,3 +137,53 @@ def test_nan_in_descriptors():
     X[3, 2] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         LRREncoder(codebook_size=2).fit(X)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    n=st.integers(1, 40),
+    k=st.integers(1, 30),
+    m=st.integers(1, 20),
+    n_neighbors=st.integers(1, 7),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_vq_and_llc_agree_with_naive(n, k, m, n_neighbors, seed):
+    rng = np.random.default_rng(seed)
+    codebook = rng.normal(size=(k, m)).astype(np.float32)
+    X = rng.normal(size=(n, m)).astype(np.float32)
+    codes = VQEncoder(codebook=codebook).fit(X).transform(X)
+    np.testing.assert_array_equal(codes, naive.vq_codes(X, codebook))
+    llc = LLCEncoder(codebook=codebook, n_neighbors=n_neighbors).fit(X).transform(X)
+    expected = naive.llc_codes(X, codebook.astype(np.float64), n_neighbors)
+    np.testing.assert_allclose(llc, expected, atol=1e-5 * max(1, np.abs(expected).max()))
+    np.testing.assert_allclose(llc.sum(axis=1), 1, atol=1e-5 * max(1, np.abs(expected).max()))
+    assert ((llc != 0).sum(axis=1) <= n_neighbors).all()
+
+
+def test_vq_is_one_hot_at_the_first_of_equal_atoms():
+    codes = VQEncoder(codebook=[[0, 0], [1, 1], [1, 1]]).fit_transform([[0.9, 1], [0.1, 0]])
+    np.testing.assert_array_equal(codes, [[0, 1, 0], [1, 0, 0]])
+
+
+def test_golden_llc_codes(synthetic):
+    encoder = LLCEncoder(codebook=synthetic["codebook"]).fit(synthetic["descriptors"])
+    codes = encoder.transform(synthetic["descriptors"])
+    np.testing.assert_allclose(codes, synthetic["llc_codes"], atol=1e-5, rtol=0)
+    ours = encoder.transform(dense_sift(synthetic["image"]).values)
+    np.testing.assert_allclose(ours, synthetic["llc_codes"], atol=5e-4, rtol=0)
+
+
+def test_llc_of_degenerate_descriptors():
+    same = LLCEncoder(codebook=np.ones((5, 3))).fit_transform(np.ones((2, 3)))
+    np.testing.assert_allclose(same, np.full((2, 5), 0.2))
+    zero = LLCEncoder(codebook=np.eye(6)).fit_transform(np.zeros((1, 6)))
+    assert np.isfinite(zero).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"n_neighbors": 0}, "n_neighbors must be"), ({"regularization": 0}, "must be positive")],
+)
+def test_bad_llc_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LLCEncoder(**parameters).fit(np.ones((10, 5)))

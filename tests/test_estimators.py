@@ -3,11 +3,23 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lrrspm import LinearSVM, LRREncoder
+from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, VQEncoder
 
 
 @pytest.mark.filterwarnings("ignore:a codebook of")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([LRREncoder(), LRREncoder(codebook_size=3, threshold=0), LinearSVM()])
+@parametrize_with_checks(
+    [
+        LRREncoder(),
+        LRREncoder(codebook_size=3, threshold=0),
+        VQEncoder(),
+        LLCEncoder(),
+        SparseEncoder(),
+        SparseEncoder(codebook_size=3, dictionary="sparse"),
+        LinearSVM(),
+        KernelSVM(),
+        KernelSVM("chi2"),
+    ]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

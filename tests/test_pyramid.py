@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrrspm import LRREncoder, SpatialPyramid, dense_sift
+from lrrspm import LLCEncoder, LRREncoder, SparseEncoder, SpatialPyramid, dense_sift
+from lrrspm.pyramid import NORMS, POOLINGS
 
 from . import naive
 
@@ -27,16 +28,18 @@ def test_golden_pooled_vectors(synthetic):
     width=st.integers(1, 50),
     height=st.integers(1, 50),
     levels=st.sampled_from([(1,), (1, 2, 4), (4, 1), (1, 2, 3), (1, 3, 5)]),
+    pooling=st.sampled_from(POOLINGS),
+    norm=st.sampled_from(NORMS),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_agrees_with_naive(n, width, height, levels, seed):
+def test_agrees_with_naive(n, width, height, levels, pooling, norm, seed):
     rng = np.random.default_rng(seed)
     codes = rng.normal(size=(n, 3)).astype(np.float32)
     x, y = rng.integers(0, 2 * width - 1, n) / 2, rng.integers(0, 2 * height - 1, n) / 2
-    vector = SpatialPyramid(levels).pool(codes, x, y, width, height)
+    vector = SpatialPyramid(levels, pooling, norm).pool(codes, x, y, width, height)
     assert vector.dtype == np.float32
-    expected = naive.pool(codes, x, y, width, height, levels)
-    np.testing.assert_allclose(vector, expected, atol=1e-6)
+    expected = naive.pool(codes, x, y, width, height, levels, pooling, norm)
+    np.testing.assert_allclose(vector, expected, atol=2e-6, rtol=1e-5)
 
 
 def test_by_hand():
@@ -49,6 +52,32 @@ def test_a_centre_on_a_border_belongs_to_the_lower_cell():
     # 1-based centre 2 of width 4: ceil(2 / 2) = 1, the left cell.
     cells = SpatialPyramid((2,)).cells([1.0, 1.5], [0.0, 0.0], 4, 4)
     np.testing.assert_array_equal(cells, [0, 1])
+
+
+def test_histograms_sum_to_one():
+    rng = np.random.default_rng(0)
+    codes = np.eye(7)[rng.integers(0, 7, 50)]
+    x, y = rng.uniform(0, 29, 50), rng.uniform(0, 19, 50)
+    histogram = SpatialPyramid((1, 2, 4), "histogram", None).pool(codes, x, y, 30, 20)
+    assert histogram.sum() == pytest.approx(1, abs=1e-6)
+    # A quarter, a quarter and a half for the three levels; BOF is the first alone.
+    sums = [histogram[:7].sum(), histogram[7:35].sum(), histogram[35:].sum()]
+    np.testing.assert_allclose(sums, [0.25, 0.25, 0.5], atol=1e-6)
+    np.testing.assert_allclose(
+        SpatialPyramid((1,), "histogram", None).pool(codes, x, y, 30, 20), codes.mean(axis=0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("encoder", "pooling", "field", "atol"),
+    [(SparseEncoder, "max", "sc_pooled", 1e-5), (LLCEncoder, "signed_max", "llc_pooled", 1e-5)],
+)
+def test_golden_pooled_vectors_of_other_encoders(synthetic, encoder, pooling, field, atol):
+    found = dense_sift(synthetic["image"])
+    codes = encoder(codebook=synthetic["codebook"]).fit_transform(found.values)
+    pyramid = SpatialPyramid(pooling=pooling)
+    vector = pyramid.pool(codes, found.x, found.y, found.width, found.height)
+    np.testing.assert_allclose(vector, synthetic[field], atol=atol, rtol=0)
 
 
 def test_zero_codes_give_a_zero_vector():
@@ -78,6 +107,7 @@ def test_norm_order_and_scale(n, seed, scale):
         ({"levels": (1.5,)}, "positive whole numbers"),
         ({"levels": (7, 8, 9)}, "least common multiple"),
         ({"pooling": "middle"}, "pooling must be one of"),
+        ({"norm": "l3"}, "norm must be one of"),
     ],
 )
 def test_bad_parameters(arguments, message):

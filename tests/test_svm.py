@@ -6,9 +6,8 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-import lrrspm.svm
 from lrrspm import LinearSVM
-from lrrspm.svm import _descend, gram_matrix
+from lrrspm.dual import _descend, gram_matrix
 
 from . import naive
 
@@ -74,7 +73,7 @@ def test_more_samples_than_dimensions_build_no_gram_matrix(monkeypatch):
     def forbidden(*_):
         raise AssertionError("a Gram matrix was made")
 
-    monkeypatch.setattr(lrrspm.svm, "gram_matrix", forbidden)
+    monkeypatch.setattr("lrrspm.svm.gram_matrix", forbidden)
     X, y = problem(300, 20, 3)
     LinearSVM(random_state=0).fit(X, y)
     with pytest.raises(AssertionError, match="Gram"):

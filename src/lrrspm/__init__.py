@@ -14,19 +14,24 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .classifier import ImageClassifier, load_model
     from .codebook import learn_codebook
-    from .encoders import LRREncoder
+    from .encoders import LLCEncoder, LRREncoder, VQEncoder
     from .features import SpatialPyramidFeatures
     from .images import find_images, read_image
     from .pyramid import SpatialPyramid
     from .sift import dense_sift
-    from .svm import LinearSVM
+    from .sparse import SparseEncoder
+    from .svm import KernelSVM, LinearSVM
 
 _HOMES = {
     "ImageClassifier": "classifier",
+    "KernelSVM": "svm",
+    "LLCEncoder": "encoders",
     "LRREncoder": "encoders",
     "LinearSVM": "svm",
+    "SparseEncoder": "sparse",
     "SpatialPyramid": "pyramid",
     "SpatialPyramidFeatures": "features",
+    "VQEncoder": "encoders",
     "dense_sift": "sift",
     "find_images": "images",
     "learn_codebook": "codebook",
@@ -36,10 +41,14 @@ _HOMES = {
 
 __all__ = [
     "ImageClassifier",
+    "KernelSVM",
+    "LLCEncoder",
     "LRREncoder",
     "LinearSVM",
+    "SparseEncoder",
     "SpatialPyramid",
     "SpatialPyramidFeatures",
+    "VQEncoder",
     "dense_sift",
     "find_images",
     "learn_codebook",

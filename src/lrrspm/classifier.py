@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from . import config
-from .encoders import LRREncoder
+from .encoders import CodebookEncoder, LLCEncoder, LRREncoder, VQEncoder
 from .features import Image, SpatialPyramidFeatures, check_images, fit_all, transform_all
+from .methods import find_method
 from .modelfile import ModelFileError, read_model, write_model
 from .sift import dense_sift
+from .sparse import SparseEncoder
 from .stages import Stages
-from .svm import LinearSVM, encode_labels, predict_labels
+from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels
 
-_ENCODERS = {"LRREncoder": LRREncoder}
+_ENCODERS: dict[str, type[CodebookEncoder]] = {
+    kind.__name__: kind for kind in (LRREncoder, VQEncoder, SparseEncoder, LLCEncoder)
+}
 # Parameters that a model file keeps. The number of jobs belongs to a machine.
-_KEPT = ("levels", "step", "patch_size", "max_side", "n_samples", "C", "random_state")
+_KEPT = ("levels", "step", "patch_size", "max_side", "n_samples", "random_state")
 
 
 class ImageClassifier(ClassifierMixin, BaseEstimator):
-    """Classify images: dense SIFT, encoder, spatial pyramid, linear SVM.
+    """Classify images: dense SIFT, encoder, spatial pyramid, support vector machine.
 
     Parameters
     ----------
     encoder : encoder or None
-        None is ``LRREncoder()``.
+        None is the method's own; for "LrrSPM" that is ``LRREncoder()``.
     levels, step, patch_size, max_side, n_samples
         See :class:`lrrspm.SpatialPyramidFeatures`.
     C : float
@@ -42,12 +47,17 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         any number.
     random_state : int, RandomState instance or None
         Seed of everything random.
+    method : str
+        One of the methods that ``lrrspm methods`` lists: which encoder,
+        pooling, pyramid and kernel.
+    pooling : str or None
+        None is the method's own; see :class:`lrrspm.SpatialPyramid`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     features_ : SpatialPyramidFeatures
-    svm_ : LinearSVM
+    svm_ : LinearSVM or KernelSVM
     summary_ : dict
         What it was trained on: images, and images of each class.
 
@@ -70,6 +80,8 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         C: float = config.C,
         n_jobs: int | None = None,
         random_state: Any = None,
+        method: str = config.METHOD,
+        pooling: str | None = None,
     ) -> None:
         self.encoder = encoder
         self.levels = levels
@@ -80,6 +92,8 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         self.C = C
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.method = method
+        self.pooling = pooling
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -121,11 +135,14 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         if _ENCODERS.get(kind) is not type(encoder):
             raise ValueError(f"models with a {kind} cannot be saved, only: {', '.join(_ENCODERS)}")
         # What it was fitted with, whatever set_params has said since.
-        fitted = {**self.features_.get_params(deep=False), **self.svm_.get_params()}
+        fitted = self.features_.get_params(deep=False)
         template = self.features_.new_encoder().get_params()
         codebook = template.pop("codebook")
         description = {
-            "parameters": {name: _plain(fitted[name]) for name in _KEPT},
+            "parameters": {
+                **{name: _plain(fitted[name]) for name in _KEPT},
+                **{name: _plain(self.fitted_as_[name]) for name in ("method", "pooling", "C")},
+            },
             "encoder": {
                 "type": kind,
                 "parameters": {name: _plain(value) for name, value in template.items()},
@@ -134,35 +151,39 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
             "classes": self.classes_.tolist(),
             "summary": self.summary_,
         }
-        arrays = {
-            "codebook": encoder.codebook_,
-            "projection": encoder.projection_,
-            "total": encoder.total_,
-            "coef": self.svm_.coef_,
-            "intercept": self.svm_.intercept_,
-        }
+        arrays = {"codebook": encoder.codebook_}
+        for part, owner in (("encoder", encoder), ("svm", self.svm_)):
+            for name in owner.derived:
+                arrays[f"{part}.{name.rstrip('_')}"] = getattr(owner, name)
         write_model(path, description, arrays)
 
     def new_features(self) -> SpatialPyramidFeatures:
         """Unfitted features with this classifier's parameters."""
+        method = find_method(self.method)
         return SpatialPyramidFeatures(
-            encoder=self.encoder,
-            levels=self.levels,
+            encoder=method.encoder() if self.encoder is None else self.encoder,
+            levels=self.levels if method.pyramid else (1,),
             step=self.step,
             patch_size=self.patch_size,
             max_side=self.max_side,
             n_samples=self.n_samples,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
+            pooling=method.pooling if self.pooling is None else self.pooling,
+            norm=method.norm,
         )
 
-    def new_svm(self) -> LinearSVM:
+    def new_svm(self) -> LinearSVM | KernelSVM:
         """An unfitted support vector machine with this classifier's parameters."""
-        return LinearSVM(C=self.C, n_jobs=self.n_jobs, random_state=self.random_state)
+        kernel = find_method(self.method).kernel
+        if kernel is None:
+            return LinearSVM(C=self.C, n_jobs=self.n_jobs, random_state=self.random_state)
+        return KernelSVM(kernel, C=self.C, n_jobs=self.n_jobs, random_state=self.random_state)
 
     def fit_svm(self, vectors: NDArray[np.float32], labels: NDArray[Any]) -> None:
         """Train the support vector machine alone, on vectors of features_."""
         self.svm_ = self.new_svm().fit(vectors, labels)
+        self.fitted_as_ = {"method": self.method, "pooling": self.pooling, "C": self.C}
         self.classes_ = self.svm_.classes_
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
@@ -173,6 +194,14 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         return self.features_.set_params(n_jobs=self.n_jobs)
 
 
+class Trained(NamedTuple):
+    """What training one of several classifiers left behind."""
+
+    vectors: NDArray[np.float32]
+    encode_seconds: float
+    train_seconds: float
+
+
 def fit_together(
     classifiers: Sequence[ImageClassifier],
     images: Sequence[Image],
@@ -180,34 +209,55 @@ def fit_together(
     members: Sequence[NDArray[np.int64]],
     stages: Stages,
     shared_codebook: bool = False,
-) -> list[NDArray[np.float32]]:
+) -> list[Trained]:
     """Fit several classifiers, each to its own members of images, reading each image twice.
 
     Descriptors are computed twice rather than kept: twice 1 ms an image, but
-    0.8 MB an image to keep. With ``shared_codebook`` the first classifier's
-    features are fitted to all images and serve every classifier. Returns the
-    vectors of all images, one matrix a classifier.
+    0.8 MB an image to keep. With ``shared_codebook`` features are fitted to
+    all images, with the first classifier's seed, once for each method.
+    Returns for each classifier the vectors of all images and the seconds that
+    were its own.
     """
     y = _check_labels(labels, len(images))
-    for classifier in classifiers:
+    for classifier, indices in zip(classifiers, members, strict=True):
+        # What cannot work should fail before the work, not after it.
         classifier.new_svm().check_parameters()
-    for indices in members:
-        encode_labels(y[indices])  # one class alone should fail before the work, not after it
-    if shared_codebook:
-        shared = classifiers[0].new_features()
-        fit_all([shared], images, [np.arange(len(images))], stages)
-        matrices = transform_all([shared], images, stages) * len(classifiers)
-        features = [shared] * len(classifiers)
-    else:
-        features = [classifier.new_features() for classifier in classifiers]
-        fit_all(features, images, members, stages)
-        matrices = transform_all(features, images, stages)
-    with stages.timed("train"):
-        jobs = list(zip(classifiers, features, matrices, members, strict=True))
-        for classifier, feature, vectors, indices in stages.track("training", jobs, len(jobs)):
-            classifier.features_ = feature
-            classifier.fit_svm(vectors[indices], y[indices])
-    return matrices
+        encode_labels(y[indices])
+    features, owners = _assign_features(classifiers, shared_codebook)
+    everything = np.arange(len(images))
+    parts = [
+        everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
+    ]
+    fit_all(features, images, parts, stages)
+    encode_seconds: list[float] = []
+    matrices = transform_all(features, images, stages, encode_seconds=encode_seconds)
+
+    trained = []
+    for i in stages.track("training", range(len(classifiers)), len(classifiers)):
+        owner = owners[i]
+        classifiers[i].features_ = features[owner]
+        start = time.perf_counter()
+        classifiers[i].fit_svm(matrices[owner][members[i]], y[members[i]])
+        seconds = time.perf_counter() - start
+        stages.add("train", seconds)
+        # Shared features were paid for once.
+        encoded = encode_seconds[owner] if owners.index(owner) == i else 0.0
+        trained.append(Trained(matrices[owner], encoded, seconds))
+    return trained
+
+
+def _assign_features(
+    classifiers: Sequence[ImageClassifier], shared_codebook: bool
+) -> tuple[list[SpatialPyramidFeatures], list[int]]:
+    """Unfitted features, and the index of those that each classifier uses."""
+    if not shared_codebook:
+        return [c.new_features() for c in classifiers], list(range(len(classifiers)))
+    methods = list(dict.fromkeys(c.method for c in classifiers))
+    owners = [methods.index(c.method) for c in classifiers]
+    features = [classifiers[owners.index(i)].new_features() for i in range(len(methods))]
+    for feature in features:
+        feature.set_params(random_state=classifiers[0].random_state)
+    return features, owners
 
 
 def rank(
@@ -275,48 +325,54 @@ def load_model(path: str | os.PathLike[str]) -> ImageClassifier:
 
 
 def _restore(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> ImageClassifier:
+    for name, array in arrays.items():
+        if array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"{name} has values that are not finite numbers")
     parameters = dict(description["parameters"])
     parameters["levels"] = tuple(parameters["levels"])
-    if arrays["codebook"].ndim != 2 or arrays["coef"].ndim != 2:
-        raise ValueError("codebook and coef must have two dimensions")
     template = _ENCODERS[description["encoder"]["type"]](**description["encoder"]["parameters"])
     if description["encoder"]["codebook_given"]:
         template.set_params(codebook=arrays["codebook"])
     model = ImageClassifier(encoder=template, **parameters)
-
-    encoder = clone(template)
-    encoder.codebook_ = arrays["codebook"]
-    encoder.projection_ = arrays["projection"]
-    encoder.total_ = arrays["total"]
-    encoder.n_features_in_ = encoder.codebook_.shape[1]
-    model.features_ = model.new_features()
-    model.features_.encoder_ = encoder
-
-    model.svm_ = LinearSVM(C=model.C, random_state=model.random_state)
     model.classes_ = _check_classes(description["classes"])
-    model.svm_.classes_ = model.classes_
-    model.svm_.coef_ = arrays["coef"]
-    model.svm_.intercept_ = arrays["intercept"]
-    model.svm_.n_features_in_ = model.svm_.coef_.shape[1]
     model.summary_ = dict(description["summary"])
     if not {"images", "images_per_class"} <= set(model.summary_):
         raise ValueError("its summary is incomplete")
+    model.fitted_as_ = {name: getattr(model, name) for name in ("method", "pooling", "C")}
 
-    n_atoms, width = encoder.codebook_.shape
-    rows = 1 if len(model.classes_) == 2 else len(model.classes_)
-    shapes = {
-        "projection": (width, n_atoms),
-        "total": (width,),
-        "coef": (rows, model.features_._n_features_out),
-        "intercept": (rows,),
-    }
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {shape}")
-    for name, array in arrays.items():
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ValueError(f"{name} has values that are not finite numbers")
+    model.features_ = model.new_features()
+    encoder = model.features_.new_encoder()
     encoder.check_parameters()
-    model.new_svm().check_parameters()
     dense_sift(np.zeros((1, 1), np.float32), model.step, model.patch_size)
+    n_atoms, width = arrays["codebook"].shape
+    encoder.codebook_ = arrays["codebook"]
+    encoder.n_features_in_ = width
+    sizes = {"k": n_atoms, "m": width}
+    _take(encoder, "encoder", arrays, sizes)
+    model.features_.encoder_ = encoder
+
+    model.svm_ = model.new_svm()
+    model.svm_.check_parameters()
+    model.svm_.classes_ = model.classes_
+    model.svm_.n_features_in_ = model.features_._n_features_out
+    sizes["d"] = model.features_._n_features_out
+    sizes["c"] = 1 if len(model.classes_) == 2 else len(model.classes_)
+    if isinstance(model.svm_, KernelSVM):
+        sizes["s"] = len(arrays["svm.support_vectors"])
+    _take(model.svm_, "svm", arrays, sizes)
     return model
+
+
+def _take(
+    owner: CodebookEncoder | LinearSVM | KernelSVM,
+    part: str,
+    arrays: dict[str, NDArray[Any]],
+    sizes: dict[str, int],
+) -> None:
+    """Give an estimator its fitted arrays, shapes checked against the letters it names."""
+    for name, letters in owner.derived.items():
+        array = arrays[f"{part}.{name.rstrip('_')}"]
+        shape = tuple(sizes[letter] for letter in letters)
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+        setattr(owner, name, array)

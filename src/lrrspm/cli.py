@@ -18,6 +18,7 @@ from .terminal import (
     print_estimate,
     print_evaluation,
     print_json,
+    print_methods,
     print_seconds,
     print_table,
     printable,
@@ -59,20 +60,28 @@ ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file m
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 _METHOD = "Method"
+MethodName = Annotated[
+    str,
+    typer.Option(
+        "--method", help="One of those that 'lrrspm methods' lists.", rich_help_panel=_METHOD
+    ),
+]
 CodebookSize = Annotated[
     int,
     typer.Option("--codebook-size", min=1, help="Atoms in the codebook.", rich_help_panel=_METHOD),
 ]
 Lambda = Annotated[
     float,
-    typer.Option("--lambda", min=0, help="Regularization of the codes.", rich_help_panel=_METHOD),
+    typer.Option(
+        "--lambda", min=0, help="Regularization of the codes (LrrSPM).", rich_help_panel=_METHOD
+    ),
 ]
 Threshold = Annotated[
     float,
     typer.Option(
         "--threshold",
         min=0,
-        help="Entries of a code below this share of their mean become 0; 0 keeps all.",
+        help="Entries of a code below this share of their mean become 0; 0 keeps all (LrrSPM).",
         rich_help_panel=_METHOD,
     ),
 ]
@@ -156,6 +165,7 @@ def _fail(message: str, as_json: bool) -> NoReturn:
 
 
 def _classifier(
+    method: str,
     codebook_size: int,
     regularization: float,
     threshold: float,
@@ -167,11 +177,11 @@ def _classifier(
     jobs: int,
 ) -> ImageClassifier:
     from .classifier import ImageClassifier
-    from .encoders import LRREncoder
+    from .methods import find_method
 
-    encoder = LRREncoder(
-        codebook_size=codebook_size, regularization=regularization, threshold=threshold
-    )
+    encoder = find_method(method).encoder().set_params(codebook_size=codebook_size)
+    if method == config.METHOD:
+        encoder.set_params(regularization=regularization, threshold=threshold)
     return ImageClassifier(
         encoder=encoder,
         levels=_parse_levels(levels),
@@ -180,6 +190,7 @@ def _classifier(
         C=penalty,
         n_jobs=jobs,
         random_state=seed,
+        method=method,
     )
 
 
@@ -206,6 +217,7 @@ def train(
             help="Keep a fifth of each class aside first, to say how good the model is.",
         ),
     ] = True,
+    method: MethodName = config.METHOD,
     codebook_size: CodebookSize = config.CODEBOOK_SIZE,
     regularization: Lambda = config.REGULARIZATION,
     threshold: Threshold = config.THRESHOLD,
@@ -229,7 +241,16 @@ def train(
     from .stages import Stages
 
     classifier = _classifier(
-        codebook_size, regularization, threshold, penalty, step, patch_size, levels, seed, jobs
+        method,
+        codebook_size,
+        regularization,
+        threshold,
+        penalty,
+        step,
+        patch_size,
+        levels,
+        seed,
+        jobs,
     )
     check_target(output)
     paths, labels = find_images(folder)
@@ -272,6 +293,7 @@ def evaluate(
             help="One codebook from all pictures, test pictures too, as in the paper.",
         ),
     ] = False,
+    method: MethodName = config.METHOD,
     codebook_size: CodebookSize = config.CODEBOOK_SIZE,
     regularization: Lambda = config.REGULARIZATION,
     threshold: Threshold = config.THRESHOLD,
@@ -286,39 +308,63 @@ def evaluate(
     """Measure accuracy on random splits of a folder: train on some, test on all the rest.
 
     Accuracy is the mean of the classes' accuracies. It stops at a picture that
-    cannot be read, and names it.
+    cannot be read, and names it. With --method all every method is measured on
+    the same splits and codebooks.
 
     Example: lrrspm evaluate pictures --train-per-class 30
     """
-    from .evaluation import evaluate as run
+    from .evaluation import evaluate_all
     from .images import find_images
+    from .methods import METHODS
     from .stages import Stages
 
-    classifier = _classifier(
-        codebook_size, regularization, threshold, penalty, step, patch_size, levels, seed, jobs
-    )
+    names = list(METHODS) if method == "all" else [method]
+    classifiers = [
+        _classifier(
+            name, codebook_size, regularization, threshold, penalty, step, patch_size, levels,
+            seed, jobs,
+        )
+        for name in names
+    ]  # fmt: skip
     paths, labels = find_images(folder)
     with progress() as listener:
-        result = run(
-            paths,
-            labels,
-            classifier,
-            train_per_class,
-            splits,
-            shared_codebook,
-            seed,
+        results = evaluate_all(
+            paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
             Stages(listener),
-        )
-    result["parameters"] = {
-        **describe_parameters(classifier),
+        )  # fmt: skip
+    protocol = {
         "train_per_class": train_per_class,
         "splits": splits,
         "shared_codebook": shared_codebook,
     }
+    for result, classifier in zip(results, classifiers, strict=True):
+        result["parameters"] = {**describe_parameters(classifier), **protocol}
+    if method != "all":
+        print_json(**results[0]) if as_json else print_evaluation(results[0])
+    elif as_json:
+        print_json(methods=dict(zip(names, results, strict=True)))
+    else:
+        print_methods(dict(zip(names, results, strict=True)))
+
+
+@command
+def methods(as_json: Json = False) -> None:
+    """List the methods that --method takes.
+
+    Example: lrrspm evaluate pictures --method LLC
+    """
+    from rich.table import Table
+
+    from .methods import METHODS
+
     if as_json:
-        print_json(**result)
+        print_json(methods={name: method.summary for name, method in METHODS.items()})
         return
-    print_evaluation(result)
+    table = Table("method", "what it does", box=None, pad_edge=False)
+    for name, method in METHODS.items():
+        table.add_row(name, method.summary)
+    table.add_row("all", "every one of them, for evaluate")
+    print_table(table)
 
 
 @command
@@ -486,13 +532,15 @@ def demo(
 
 def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
     """Parameters under the names of the command line."""
-    encoder = classifier.encoder
-    fitted = hasattr(classifier, "features_")
-    size = len(classifier.features_.encoder_.codebook_) if fitted else encoder.codebook_size
+    encoder = classifier.encoder.get_params()
+    del encoder["codebook"], encoder["random_state"]
+    if classifier.method == config.METHOD:
+        encoder["lambda"] = encoder.pop("regularization")
+    if hasattr(classifier, "features_"):
+        encoder["codebook_size"] = len(classifier.features_.encoder_.codebook_)
     return {
-        "codebook_size": size,
-        "lambda": encoder.regularization,
-        "threshold": encoder.threshold,
+        "method": classifier.method,
+        **encoder,
         "C": classifier.C,
         "step": classifier.step,
         "patch_size": classifier.patch_size,

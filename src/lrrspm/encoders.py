@@ -28,8 +28,9 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     codebook: ArrayLike | None
     random_state: Any
 
-    # What ``encode`` reads besides ``codebook_``, and what a model file keeps.
-    derived: ClassVar[tuple[str, ...]] = ()
+    # What ``encode`` reads besides ``codebook_``, which a model file keeps, and its
+    # shape: k atoms, m columns.
+    derived: ClassVar[dict[str, str]] = {}
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -159,7 +160,7 @@ class LRREncoder(CodebookEncoder):
     code.
     """
 
-    derived = ("projection_", "total_")
+    derived: ClassVar = {"projection_": "mk", "total_": "m"}
 
     def __init__(
         self,
@@ -266,7 +267,7 @@ class VQEncoder(CodebookEncoder):
     Of atoms at the same distance the first is taken.
     """
 
-    derived = ("transposed_", "offsets_")
+    derived: ClassVar = {"transposed_": "mk", "offsets_": "k"}
 
     def __init__(
         self,
@@ -322,7 +323,7 @@ class LLCEncoder(CodebookEncoder):
     equals all its neighbours is shared among them evenly.
     """
 
-    derived = ("transposed_", "offsets_")
+    derived: ClassVar = {"transposed_": "mk", "offsets_": "k"}
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +51,27 @@ def evaluate(
         (counts over all splits, rows the true classes), ``seconds`` by stage,
         ``images``, ``classes``, ``class_names``.
     """
+    return evaluate_all(
+        paths, labels, [classifier], train_per_class, splits, shared_codebook, seed, stages
+    )[0]
+
+
+def evaluate_all(
+    paths: Sequence[str],
+    labels: Sequence[str],
+    classifiers: Sequence[ImageClassifier],
+    train_per_class: int = config.TRAIN_PER_CLASS,
+    splits: int = config.SPLITS,
+    shared_codebook: bool = False,
+    seed: int = config.SEED,
+    stages: Stages | None = None,
+) -> list[dict[str, Any]]:
+    """Evaluate several classifiers of different methods on the same splits.
+
+    Images are read twice altogether, and each k-means codebook is learnt once
+    for all of them. The seconds of ``extract`` and ``codebook`` are those of
+    all together; the others are each one's own.
+    """
     stages = stages or Stages()
     y = np.asarray(labels)
     names = np.unique(y)
@@ -57,16 +79,28 @@ def evaluate(
         raise ValueError(f"splits must be at least 1, got {splits}")
     seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
     train = [split_by_class(y, train_per_class, s) for s in seeds]
-    models = [clone(classifier).set_params(random_state=s) for s in seeds]
-    matrices = fit_together(models, paths, y, train, stages, shared_codebook)
-
-    confusions = []
-    with stages.timed("test"):
-        for model, vectors, indices in zip(models, matrices, train, strict=True):
+    models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
+    trained = fit_together(models, paths, y, train * len(classifiers), stages, shared_codebook)
+    results = []
+    for first in range(0, len(models), splits):
+        confusions, seconds = [], 0.0
+        own = trained[first : first + splits]
+        for model, part, indices in zip(models[first:], own, train, strict=False):
+            start = time.perf_counter()
             test = np.setdiff1d(np.arange(len(y)), indices)
-            predicted = model.svm_.predict(vectors[test])
+            predicted = model.svm_.predict(part.vectors[test])
+            seconds += time.perf_counter() - start
             confusions.append(count_confusions(names, y[test], predicted))
-    return _summarize(names, confusions, len(y), stages)
+        result = _summarize(names, confusions, len(y), stages)
+        result["seconds"] = {
+            "extract": stages.seconds["extract"],
+            "codebook": stages.seconds["codebook"],
+            "encode": sum(part.encode_seconds for part in own),
+            "train": sum(part.train_seconds for part in own),
+            "test": seconds,
+        }
+        results.append(result)
+    return results
 
 
 def score_model(
@@ -141,7 +175,7 @@ def train_with_estimate(
         fit_together([classifier], paths, y, [everything], stages)
         return None
     trial = clone(classifier)
-    vectors = fit_together([trial, classifier], paths, y, [kept, everything], stages)[0]
+    vectors = fit_together([trial, classifier], paths, y, [kept, everything], stages)[0].vectors
     with stages.timed("test"):
         names = np.unique(y)
         confusion = count_confusions(names, y[held_out], trial.svm_.predict(vectors[held_out]))

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
+from .codebook import Progress, learn_codebook
 from .encoders import BLOCK, CodebookEncoder, LRREncoder
 from .images import ImageError, read_image, shrink
 from .parallel import ordered_map, workers
@@ -46,6 +47,8 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         any number.
     random_state : int, RandomState instance or None
         Seed of the sample, and of the encoder where that has none.
+    pooling, norm
+        See :class:`lrrspm.SpatialPyramid`.
 
     Attributes
     ----------
@@ -68,6 +71,8 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         n_samples: int = config.N_SAMPLES,
         n_jobs: int | None = None,
         random_state: Any = None,
+        pooling: str = "max",
+        norm: str | None = "l2",
     ) -> None:
         self.encoder = encoder
         self.levels = levels
@@ -77,6 +82,8 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.n_samples = n_samples
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.pooling = pooling
+        self.norm = norm
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -87,7 +94,7 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     @property
     def _n_features_out(self) -> int:
-        return SpatialPyramid(self.levels).n_cells * len(self.encoder_.codebook_)
+        return self.pyramid().n_cells * len(self.encoder_.codebook_)
 
     def fit(self, X: Iterable[Image], y: Any = None) -> Self:
         """Sample descriptors from training images and fit the encoder to them.
@@ -119,6 +126,10 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         check_is_fitted(self)
         return transform_all([self], check_images(X), Stages())[0]
 
+    def pyramid(self) -> SpatialPyramid:
+        """The pyramid with these parameters."""
+        return SpatialPyramid(self.levels, self.pooling, self.norm)
+
     def new_encoder(self) -> CodebookEncoder:
         """An unfitted encoder of our own."""
         return LRREncoder() if self.encoder is None else clone(self.encoder)
@@ -138,7 +149,7 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         back from cache and never all in memory.
         """
         values, x, y, width, height = descriptors
-        pyramid = SpatialPyramid(self.levels)
+        pyramid = self.pyramid()
         cells = pyramid.cells(x, y, width, height)
         n_atoms = len(self.encoder_.codebook_)
         pooled = pyramid.start(n_atoms)
@@ -175,48 +186,84 @@ def fit_all(
 ) -> None:
     """Fit several features, each to its own members of images, reading each image once.
 
-    All have the same grid and number of jobs. ``features[i].fit`` on the
-    members alone gives the same bits.
+    All have the same grid and number of jobs. Features with the same seed,
+    members and number of samples share their sample, and k-means codebooks of
+    one size learnt from it. ``features[i].fit`` on the members alone gives
+    the same bits.
     """
     first = features[0]
-    plans = []
+    plans: dict[Any, _Plan] = {}
+    keys = []
     for feature, indices in zip(features, members, strict=True):
         if feature.n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {feature.n_samples}")
         # What is out of range should fail before the work, not after it.
-        SpatialPyramid(feature.levels)
+        feature.pyramid()
         feature.new_encoder().check_parameters()
         rng = check_random_state(feature.random_state)
         seed, encoder_seed = (int(n) for n in rng.randint(2**31, size=2))
-        quota = max(1, round(feature.n_samples / len(indices)))
-        place = {int(index): place for place, index in enumerate(indices)}
-        plans.append((seed, encoder_seed, quota, place))
-    wanted = sorted(set().union(*(plan[3] for plan in plans)))
+        key = (seed, feature.n_samples, np.asarray(indices).tobytes())
+        keys.append(key)
+        if key not in plans:
+            place = {int(index): place for place, index in enumerate(indices)}
+            quota = max(1, round(feature.n_samples / len(indices)))
+            plans[key] = _Plan(seed, encoder_seed, quota, place, _Rows())
+    wanted = sorted(set().union(*(plan.place for plan in plans.values())))
 
     def sample(index: int) -> list[NDArray[np.float32] | None]:
         values = _describe(first, images, index).values
         return [
-            _draw(values, quota, seed, place[index]) if index in place else None
-            for seed, _, quota, place in plans
+            _draw(values, plan.quota, plan.seed, plan.place[index]) if index in plan.place else None
+            for plan in plans.values()
         ]
 
-    samples = [_Rows() for _ in plans]
     with workers(first.n_jobs) as executor, stages.timed("extract"):
         results = ordered_map(sample, wanted, executor)
         for drawn in stages.track("reading images", results, len(wanted)):
-            for rows, part in zip(samples, drawn, strict=True):
+            for plan, part in zip(plans.values(), drawn, strict=True):
                 if part is not None:
-                    rows.append(part)
+                    plan.rows.append(part)
 
     with stages.timed("codebook"):
-        for i, feature in enumerate(features):
-            name = "learning codebook" if len(features) == 1 else f"learning codebook {i + 1}"
-            encoder = feature.new_encoder()
-            if encoder.random_state is None:
-                encoder.set_params(random_state=plans[i][1])
-            feature.encoder_ = encoder.fit_parallel(
-                samples.pop(0).values(), feature.n_jobs, partial(stages.tell, name)
-            )
+        for number, (key, plan) in enumerate(plans.items(), start=1):
+            name = "learning codebook" + (f" {number}" if len(plans) > 1 else "")
+            same = [feature for feature, k in zip(features, keys, strict=True) if k == key]
+            _fit_encoders(same, plan, partial(stages.tell, name))
+            plan.rows.clear()
+
+
+class _Plan(NamedTuple):
+    """A sample that is to be drawn: seeds, descriptors an image, each image's place, the rows."""
+
+    seed: int
+    encoder_seed: int
+    quota: int
+    place: dict[int, int]
+    rows: _Rows
+
+
+def _fit_encoders(
+    features: Sequence[SpatialPyramidFeatures], plan: _Plan, progress: Progress
+) -> None:
+    """Fit the encoders of features that share a sample; k-means runs once for each size."""
+    learnt: dict[Any, NDArray[Any]] = {}
+    for feature in features:
+        encoder = feature.new_encoder()
+        if encoder.random_state is None:
+            encoder.set_params(random_state=plan.encoder_seed)
+        # Scaled to unit norm or not, k-means centres come from the same run.
+        key = (encoder.codebook_size, str(encoder.random_state))
+        if encoder.learns_by_kmeans and len(features) > 1:
+            if key not in learnt:
+                learnt[key] = learn_codebook(
+                    plan.rows.values(),
+                    encoder.codebook_size,
+                    encoder.random_state,
+                    feature.n_jobs,
+                    progress,
+                )
+            encoder.set_params(codebook=learnt[key])
+        feature.encoder_ = encoder.fit_parallel(plan.rows.values(), feature.n_jobs, progress)
 
 
 class _Rows:
@@ -236,6 +283,10 @@ class _Rows:
 
     def values(self) -> NDArray[np.float32]:
         return self._rows[: self._used]
+
+    def clear(self) -> None:
+        self._rows = self._rows[:0].copy()
+        self._used = 0
 
 
 def _describe(
@@ -265,33 +316,37 @@ def transform_all(
     images: Sequence[Image],
     stages: Stages,
     skipped: dict[int, str] | None = None,
+    encode_seconds: list[float] | None = None,
 ) -> list[NDArray[np.float32]]:
     """Vectors of images for several features with one grid, reading each image once.
 
-    With ``skipped`` given, an image that cannot be read has no row in the
+    ``encode_seconds`` is filled with each one's part of the seconds of the
+    stage "encode". With ``skipped`` given, an image that cannot be read has no row in the
     matrices, and its index and the reason are added there; without, it raises.
     """
     first = features[0]
     matrices = [np.empty((len(images), f._n_features_out), np.float32) for f in features]
 
-    def work(index: int) -> tuple[list[NDArray[np.float32]] | ImageError, float, float]:
-        start = time.perf_counter()
+    def work(index: int) -> tuple[list[NDArray[np.float32]] | ImageError, list[float]]:
+        times = [time.perf_counter()]
         try:
             descriptors = _describe(first, images, index)
         except ImageError as error:
-            return error, time.perf_counter() - start, 0.0
-        middle = time.perf_counter()
-        vectors = [feature.vector(descriptors) for feature in features]
-        return vectors, middle - start, time.perf_counter() - middle
+            return error, [time.perf_counter() - times[0]] + [0.0] * len(features)
+        times.append(time.perf_counter())
+        vectors = []
+        for feature in features:
+            vectors.append(feature.vector(descriptors))
+            times.append(time.perf_counter())
+        return vectors, np.diff(times).tolist()
 
-    extracting = encoding = 0.0
+    spent = np.zeros(1 + len(features))
     start = time.perf_counter()
     with workers(first.n_jobs) as executor:
         results = ordered_map(work, range(len(images)), executor)
         tracked = stages.track("encoding images", results, len(images))
-        for index, (vectors, extracted, encoded) in enumerate(tracked):
-            extracting += extracted
-            encoding += encoded
+        for index, (vectors, times) in enumerate(tracked):
+            spent += times
             if not isinstance(vectors, ImageError):
                 for matrix, vector in zip(matrices, vectors, strict=True):
                     matrix[index] = vector
@@ -299,11 +354,12 @@ def transform_all(
                 raise vectors
             else:
                 skipped[index] = vectors.reason
-    # Threads run both at once: the wall-clock time is divided as their own times are.
-    wall = time.perf_counter() - start
-    share = extracting / (extracting + encoding)
-    stages.add("extract", wall * share)
-    stages.add("encode", wall * (1 - share))
+    # Threads run all at once: the wall-clock time is divided as their own times are.
+    spent *= (time.perf_counter() - start) / spent.sum()
+    stages.add("extract", float(spent[0]))
+    stages.add("encode", float(spent[1:].sum()))
+    if encode_seconds is not None:
+        encode_seconds[:] = spent[1:].tolist()
     if skipped:
         matrices = [np.delete(matrix, sorted(skipped), axis=0) for matrix in matrices]
     return matrices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -67,7 +67,7 @@ class SparseEncoder(CodebookEncoder):
     sign on the way there is dropped; both only ever lower the objective.
     """
 
-    derived = ("gram_", "transposed_")
+    derived: ClassVar = {"gram_": "kk", "transposed_": "mk"}
 
     def __init__(
         self,

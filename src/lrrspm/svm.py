@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import Any, Self
+from functools import partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from . import config
-from .parallel import ordered_map, single_blas_thread, workers
-from .simd import compiled
-
-Floats = NDArray[np.floating[Any]]
-
-# Samples a block, sweeps over it, classes a task, rows a task of the Gram
-# matrix: fixed, so that the result does not depend on the number of threads.
-_BLOCK = 64
-_SWEEPS = 5
-_CLASSES = 128
-_ROWS = 512
+from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
+from .kernels import KERNELS, kernel_matrix
+from .parallel import single_blas_thread, workers
 
 
 class LinearSVM(ClassifierMixin, BaseEstimator):
@@ -74,6 +64,9 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     passes, and unscaled or strongly correlated columns with n > d thousands.
     """
 
+    # What a model file keeps, and its shape: c classes, d columns.
+    derived: ClassVar[dict[str, str]] = {"coef_": "cd", "intercept_": "c"}
+
     def __init__(
         self,
         C: float = config.C,
@@ -100,16 +93,11 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         if self.fit_intercept:
             samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
         with workers(self.n_jobs) as executor:
+            products: Callable[[], Products]
             if len(samples) <= samples.shape[1]:
-                gram = gram_matrix(samples, executor)
-
-                def products() -> _Products:
-                    return _GramProducts(gram)
+                products = partial(GramProducts, gram_matrix(samples, executor))
             else:
-
-                def products() -> _Products:
-                    return _LinearProducts(samples)
-
+                products = partial(LinearProducts, samples)
             alphas, self.n_iter_ = solve_dual(
                 products, signs, self.C, self.tol, self.max_iter, seed, executor
             )
@@ -121,12 +109,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise where a parameter is out of range."""
-        if not (np.isfinite(self.C) and self.C > 0):
-            raise ValueError(f"C must be positive, got {self.C}")
-        if not self.tol > 0:
-            raise ValueError(f"tol must be positive, got {self.tol}")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}")
+        _check_solver(self.C, self.tol, self.max_iter)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Scores, (n, n_classes), or (n,) for two classes (positive: the second)."""
@@ -140,6 +123,128 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         """The class of the largest score of each row, (n,)."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
+
+
+class KernelSVM(ClassifierMixin, BaseEstimator):
+    r"""Kernel support vector machine, one against the rest, without intercept.
+
+    .. math:: \min_{\beta} \tfrac12 \beta^T K \beta
+              + C \sum_i \max(0, 1 - y_i (K \beta)_i)^2
+
+    Parameters
+    ----------
+    kernel : {"intersection", "chi2", "precomputed"} or callable
+        "intersection" is the sum of minima and "chi2" the sum of
+        2xy / (x + y), both for non-negative vectors, computed in float32. A
+        callable gets X (n, d) and Y (p, d) and returns (n, p). "precomputed"
+        takes Gram matrices for X: (n, n) to fit, (m, n) to predict.
+    C : float
+        Penalty of margin violations, positive. Nothing is scaled: a unit
+        diagonal gives C the meaning it has for vectors of norm 1.
+    tol, max_iter, n_jobs, random_state
+        See :class:`lrrspm.LinearSVM`, whose solver this is.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of shape (n_support,)
+        Indices of the training samples that any class uses.
+    support_vectors_ : ndarray of shape (n_support, d)
+        Empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (n_classes, n_support), or (1, n_support)
+    n_iter_ : int
+    n_features_in_ : int
+    """
+
+    # As in LinearSVM, with s support vectors.
+    derived: ClassVar[dict[str, str]] = {"support_vectors_": "sd", "dual_coef_": "cs"}
+
+    def __init__(
+        self,
+        kernel: str | Callable[[Any, Any], Any] = "intersection",
+        C: float = config.C,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.kernel in KERNELS
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def check_parameters(self) -> None:
+        """Raise where a parameter is out of range."""
+        _check_solver(self.C, self.tol, self.max_iter)
+        names = [*KERNELS, "precomputed"]
+        if not (callable(self.kernel) or self.kernel in names):
+            raise ValueError(
+                f"kernel must be callable or one of {', '.join(names)}, got {self.kernel!r}"
+            )
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on X (n, d), or on a Gram matrix (n, n), and labels y (n,)."""
+        self.check_parameters()
+        samples, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], order="C")
+        if self.kernel == "precomputed" and samples.shape[0] != samples.shape[1]:
+            raise ValueError(f"a precomputed kernel is a square matrix, got {samples.shape}")
+        self.classes_, indices = encode_labels(labels)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        gram = self._compute(samples, samples)
+        signs = one_vs_rest(indices, len(self.classes_), gram.dtype)
+        with workers(self.n_jobs) as executor:
+            alphas, self.n_iter_ = solve_dual(
+                partial(GramProducts, gram), signs, self.C, self.tol, self.max_iter, seed, executor
+            )
+        self.support_ = np.flatnonzero(alphas.any(axis=0))
+        self.dual_coef_ = np.ascontiguousarray((alphas * signs)[:, self.support_])
+        vectors = samples[:0] if self.kernel == "precomputed" else samples[self.support_]
+        self.support_vectors_ = vectors.astype(np.float32) if self.kernel in KERNELS else vectors
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Floats:
+        """Scores, (n, n_classes), or (n,) for two classes (positive: the second)."""
+        check_is_fitted(self)
+        samples = validate_data(self, X, dtype=[np.float32, np.float64], order="C", reset=False)
+        if self.kernel == "precomputed":
+            gram = samples[:, self.support_]
+        else:
+            gram = self._compute(samples, self.support_vectors_)
+        with single_blas_thread():
+            # Large coefficients of both signs nearly cancel; float64 keeps what is left.
+            scores = gram.astype(np.float64) @ self.dual_coef_.T.astype(np.float64)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of the largest score of each row, (n,)."""
+        scores = self.decision_function(X)
+        return predict_labels(self.classes_, scores)
+
+    def _compute(self, X: Floats, Y: Floats) -> Floats:
+        if self.kernel == "precomputed":
+            return X
+        if callable(self.kernel):
+            return check_array(self.kernel(X, Y), dtype=[np.float32, np.float64], order="C")
+        check_non_negative(X, f"KernelSVM(kernel={self.kernel!r})")
+        with workers(self.n_jobs) as executor:
+            return kernel_matrix(self.kernel, X.astype(np.float32), Y.astype(np.float32), executor)
+
+
+def _check_solver(C: float, tol: float, max_iter: int) -> None:
+    if not (np.isfinite(C) and C > 0):
+        raise ValueError(f"C must be positive, got {C}")
+    if not tol > 0:
+        raise ValueError(f"tol must be positive, got {tol}")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1, got {max_iter}")
 
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -160,222 +265,3 @@ def one_vs_rest(indices: NDArray[np.int64], n_classes: int, dtype: Any) -> Float
 def predict_labels(classes: NDArray[Any], scores: Floats) -> NDArray[Any]:
     best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return classes[best]
-
-
-def gram_matrix(X: Floats, executor: Executor | None) -> Floats:
-    """X X' (n, n), its lower half in bands of rows, the upper mirrored: n^2 d products."""
-    gram = np.empty((len(X), len(X)), X.dtype)
-
-    def band(start: int) -> None:
-        stop = min(start + _ROWS, len(X))
-        np.matmul(X[start:stop], X[:stop].T, out=gram[start:stop, :stop])
-
-    for _ in ordered_map(band, range(0, len(X), _ROWS), executor):
-        pass
-    for start in range(0, len(X), _ROWS):
-        stop = min(start + _ROWS, len(X))
-        gram[:start, start:stop] = gram[start:stop, :start].T
-    return gram
-
-
-class _Products:
-    """Products of samples with the current weights of several classes."""
-
-    def begin(self, n_classes: int) -> None:
-        """Start with zero weights."""
-        raise NotImplementedError
-
-    def block(self, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Gram matrix (b, b) of a block and its scores (classes, b)."""
-        raise NotImplementedError
-
-    def change(self, delta: Floats) -> None:
-        """Add delta (classes, b) times the last block's samples to the weights."""
-        raise NotImplementedError
-
-    def scores(self) -> Floats:
-        """Scores of all samples, (classes, n)."""
-        raise NotImplementedError
-
-    def keep(self, classes: NDArray[np.bool_]) -> None:
-        """Forget the other classes."""
-        raise NotImplementedError
-
-
-class _GramProducts(_Products):
-    """Scores of all samples are kept up to date from a Gram matrix."""
-
-    def __init__(self, gram: Floats) -> None:
-        self._gram = gram
-
-    def begin(self, n_classes: int) -> None:
-        self._scores = np.zeros((n_classes, len(self._gram)), self._gram.dtype)
-
-    def block(self, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        self._rows = self._gram[rows]
-        return self._rows[:, rows], self._scores[:, rows]
-
-    def change(self, delta: Floats) -> None:
-        self._scores += delta @ self._rows
-
-    def scores(self) -> Floats:
-        return self._scores
-
-    def keep(self, classes: NDArray[np.bool_]) -> None:
-        self._scores = self._scores[classes]
-
-
-class _LinearProducts(_Products):
-    """Weights are kept, scores made when asked for: nothing of size n x n."""
-
-    def __init__(self, samples: Floats) -> None:
-        self._samples = samples
-
-    def begin(self, n_classes: int) -> None:
-        self._weights = np.zeros((n_classes, self._samples.shape[1]), self._samples.dtype)
-
-    def block(self, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        self._rows = self._samples[rows]
-        return self._rows @ self._rows.T, self._weights @ self._rows.T
-
-    def change(self, delta: Floats) -> None:
-        self._weights += delta @ self._rows
-
-    def scores(self) -> Floats:
-        return self._weights @ self._samples.T
-
-    def keep(self, classes: NDArray[np.bool_]) -> None:
-        self._weights = self._weights[classes]
-
-
-def solve_dual(
-    products: Callable[[], _Products],
-    signs: Floats,
-    C: float,
-    tol: float,
-    max_iter: int,
-    seed: int,
-    executor: Executor | None,
-) -> tuple[Floats, int]:
-    r"""Solve the duals of several one-vs-rest problems.
-
-    .. math:: \max_{\alpha \ge 0} \sum_i \alpha_i - \tfrac12 \beta^T K \beta
-              - \tfrac1{4C} \|\alpha\|^2, \qquad \beta_i = y_i \alpha_i
-
-    Parameters
-    ----------
-    products : callable that makes the samples' products
-    signs : array of shape (classes, n), +1 and -1
-
-    Returns
-    -------
-    alphas : array of shape (classes, n)
-    n_iter : int
-        Passes over the samples of the slowest class.
-    """
-
-    def solve(start: int) -> tuple[Floats, int, int]:
-        return _solve_some(
-            products(),
-            signs[start : start + _CLASSES],
-            C,
-            tol,
-            max_iter,
-            np.random.RandomState(seed),
-        )
-
-    parts = list(ordered_map(solve, range(0, len(signs), _CLASSES), executor))
-    unfinished = sum(part[2] for part in parts)
-    if unfinished:
-        warnings.warn(
-            f"{unfinished} of {len(signs)} problems have not converged after {max_iter} passes; "
-            "scale the data, or raise max_iter or tol",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return np.concatenate([part[0] for part in parts]), max(part[1] for part in parts)
-
-
-def _solve_some(
-    products: _Products,
-    signs: Floats,
-    C: float,
-    tol: float,
-    max_iter: int,
-    rng: np.random.RandomState,
-) -> tuple[Floats, int, int]:
-    """Alphas of a few classes, the passes it took, and how many did not converge."""
-    n_classes, n = signs.shape
-    solution = np.zeros_like(signs)
-    alphas = np.zeros_like(signs)
-    active = np.arange(n_classes)
-    products.begin(n_classes)
-    ridge = signs.dtype.type(1 / (2 * C))
-    for iteration in range(1, max_iter + 1):
-        # New blocks in every pass: with fixed ones it takes ten times as many.
-        order = rng.permutation(n)
-        for start in range(0, n, _BLOCK):
-            rows = order[start : start + _BLOCK]
-            gram, scores = products.block(rows)
-            orders = np.stack([rng.permutation(len(rows)) for _ in range(_SWEEPS)])
-            block = alphas[:, rows]
-            delta = _descend(gram, scores, block, signs[:, rows], ridge, orders)
-            alphas[:, rows] = block
-            products.change(delta)
-        gap, primal = _duality_gap(products.scores(), alphas, signs, C)
-        done = gap <= tol * primal
-        if done.any():
-            solution[active[done]] = alphas[done]
-            keep = ~done
-            active, alphas, signs = active[keep], alphas[keep], signs[keep]
-            if not len(active):
-                return solution, iteration, 0
-            products.keep(keep)
-    solution[active] = alphas
-    return solution, max_iter, len(active)
-
-
-def _duality_gap(scores: Floats, alphas: Floats, signs: Floats, C: float) -> tuple[Floats, Floats]:
-    """Primal minus dual objective and primal objective of each class."""
-    square = np.einsum("ij,ij,ij->i", signs, alphas, scores, dtype=np.float64)
-    slack = np.maximum(0, 1 - signs * scores)
-    primal = square / 2 + C * np.einsum("ij,ij->i", slack, slack, dtype=np.float64)
-    dual = (
-        alphas.sum(axis=1, dtype=np.float64)
-        - square / 2
-        - np.einsum("ij,ij->i", alphas, alphas, dtype=np.float64) / (4 * C)
-    )
-    return primal - dual, primal
-
-
-@compiled("contract")
-def _descend(
-    gram: Floats,
-    scores: Floats,
-    alphas: Floats,
-    signs: Floats,
-    ridge: np.floating[Any],
-    orders: NDArray[np.int64],
-) -> Floats:
-    """Coordinate descent on one block, alphas (classes, b) in place.
-
-    Returns the changes of ``signs * alphas``. b multiply-adds for each
-    coordinate that changes, in first-level cache.
-    """
-    n_classes, size = scores.shape
-    delta = np.zeros_like(scores)
-    zero, one = np.array([0, 1], scores.dtype)
-    for c in range(n_classes):
-        score, alpha, sign = scores[c].copy(), alphas[c], signs[c]
-        for order in orders:
-            for i in order:
-                gradient = sign[i] * score[i] - one + alpha[i] * ridge
-                new = max(alpha[i] - gradient / (gram[i, i] + ridge), zero)
-                if new != alpha[i]:
-                    step = sign[i] * (new - alpha[i])
-                    alpha[i] = new
-                    delta[c, i] += step
-                    row = gram[i]
-                    for j in range(size):
-                        score[j] += step * row[j]
-    return delta

@@ -95,6 +95,27 @@ def print_evaluation(result: dict[str, Any]) -> None:
     print_seconds(result["seconds"])
 
 
+def print_methods(results: dict[str, dict[str, Any]]) -> None:
+    """One line a method: accuracy, and the seconds that were its own."""
+    from rich.table import Table
+
+    table = Table("method", box=None, pad_edge=False)
+    for name in ("accuracy %", "coding s", "training s", "testing s"):
+        table.add_column(name, justify="right")
+    for name, result in results.items():
+        accuracy, seconds = result["accuracy"], result["seconds"]
+        spread = "" if accuracy["std"] is None else f" ± {accuracy['std']:.2f}"
+        table.add_row(
+            name,
+            f"{accuracy['mean']:.2f}{spread}",
+            *(f"{seconds[stage]:.1f}" for stage in ("encode", "train", "test")),
+        )
+    print_table(table)
+    shared = {stage: seconds[stage] for stage in ("extract", "codebook")}
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in shared.items())
+    print(f"seconds for all together: {parts}")
+
+
 def print_estimate(summary: dict[str, Any]) -> None:
     """The held-out accuracy of a model's summary, with a caution where it rests on little."""
     held_out = summary["held_out"]
