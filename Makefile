@@ -21,6 +21,7 @@ bench: $(VENV)/bench
 
 accuracy: $(VENV)/test
 	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.methods
 
 readme: $(VENV)/test
 	$(BIN)/python -m benchmarks.readme

@@ -7,7 +7,9 @@ from multiprocessing import get_context
 
 from ._measure import measure_script, show
 
-SCRIPTS = ("sift", "coding", "svm", "pipeline", "memory", "codebook", "startup")
+SCRIPTS = (
+    "sift", "coding", "encoders", "svm", "kernel", "pipeline", "memory", "codebook", "startup",
+)  # fmt: skip
 
 
 def main() -> None:

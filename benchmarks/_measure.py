@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = ("lrrspm", "numpy", "scipy", "numba", "scikit-learn", "pillow")
-PEERS = ("cyvlfeat", "opencv-python-headless", "faiss-cpu")
+PEERS = ("cyvlfeat", "opencv-python-headless", "faiss-cpu", "spams-bin")
 
 _MEETS = {">=": operator.ge, "<=": operator.le, "<": operator.lt}
 

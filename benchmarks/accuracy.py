@@ -41,7 +41,7 @@ def run(names: tuple[str, ...] = tuple(TARGETS)) -> dict[str, Any]:
 def _evaluate(name: str, *options: str) -> dict[str, Any]:
     data, train = name.split("@")
     with tempfile.TemporaryDirectory() as links:
-        folder = _scenes(Path(links)) if data == "OT" else data_folder(data)
+        folder = scenes(Path(links)) if data == "OT" else data_folder(data)
         command = [sys.executable, "-m", "lrrspm", "evaluate", str(folder), "--json"]
         command += ["--train-per-class", train, *options]
         output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -51,7 +51,7 @@ def _evaluate(name: str, *options: str) -> dict[str, Any]:
     return result
 
 
-def _scenes(links: Path) -> Path:
+def scenes(links: Path) -> Path:
     """A folder of links to the classes of LS that make up OT."""
     for folder in data_folder("LS").glob("MIT*"):
         (links / folder.name).symlink_to(folder)

@@ -7,7 +7,15 @@ import pytest
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-from lrrspm import ImageClassifier, KernelSVM, LinearSVM, LRREncoder, find_images, load_model
+from lrrspm import (
+    ImageClassifier,
+    KernelSVM,
+    LinearSVM,
+    LRREncoder,
+    find_images,
+    learn_codebook,
+    load_model,
+)
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate, evaluate_all
 from lrrspm.methods import METHODS, find_method
@@ -92,16 +100,13 @@ def test_several_methods_at_once_are_each_alone(pictures, monkeypatch):
 
 
 def test_codebook_is_learnt_once_for_all_methods(pictures, monkeypatch):
-    import lrrspm.features as module
-
     runs = []
-    original = module.learn_codebook
 
     def spy(*arguments):
         runs.append(arguments[1])
-        return original(*arguments)
+        return learn_codebook(*arguments)
 
-    monkeypatch.setattr(module, "learn_codebook", spy)
+    monkeypatch.setattr("lrrspm.features.learn_codebook", spy)
     monkeypatch.setattr("lrrspm.encoders.learn_codebook", spy)
     paths, labels = find_images(pictures)
     evaluate_all(paths, labels, [small(name) for name in NAMES], 3, 2)

@@ -53,6 +53,6 @@ def test_make_targets_exist():
         assert f"\n{target}:" in makefile
 
 
-@pytest.mark.parametrize("marker", ["accuracy", "speed"])
+@pytest.mark.parametrize("marker", ["accuracy", "methods", "speed"])
 def test_tables_are_those_of_the_result_files(marker):
     assert readme.insert(TEXT, marker, readme.tables()[marker]) == TEXT

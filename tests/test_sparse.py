@@ -69,13 +69,13 @@ def test_agrees_with_spams(synthetic):
 def test_by_hand():
     # One atom: s = (b.x - gamma) / (1 + 2 beta) where that is positive.
     encoder = SparseEncoder(codebook=[[3.0, 4.0]]).fit([[0.0, 0.0]])
-    codes = encoder.transform([[0.6, 0.8], [-0.6, -0.8], [0.06, 0.08], [0, 0]])
+    codes = encoder.transform([[0.6, 0.8], [-0.6, -0.8], [0.06, 0.08], [0.0, 0.0]])
     np.testing.assert_allclose(codes.ravel(), np.array([0.85, -0.85, 0, 0]) / 1.0002, atol=1e-6)
 
 
 def test_atoms_have_unit_norm_and_zeros_stay():
     encoder = SparseEncoder(codebook=[[3.0, 4.0], [0.0, 0.0]]).fit([[1.0, 0.0]])
-    np.testing.assert_allclose(encoder.codebook_, [[0.6, 0.8], [0, 0]])
+    np.testing.assert_allclose(encoder.codebook_, [[0.6, 0.8], [0.0, 0.0]])
     assert np.isfinite(encoder.transform([[1.0, 1.0], [0.0, 0.0]])).all()
 
 
