@@ -8,7 +8,8 @@ from multiprocessing import get_context
 from ._measure import measure_script, show
 
 SCRIPTS = (
-    "sift", "coding", "encoders", "svm", "kernel", "pipeline", "memory", "codebook", "startup",
+    "sift", "coding", "encoders", "dictionary", "svm", "kernel", "pipeline", "memory", "codebook",
+    "startup",
 )  # fmt: skip
 
 

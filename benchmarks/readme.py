@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT
 
 README = ROOT / "README.md"
@@ -24,9 +25,6 @@ NAMES = {
     "YaleB": "Extended Yale B",
     "COIL20": "COIL-20",
 }
-SPEED = (
-    "sift", "coding", "encoders", "svm", "kernel", "pipeline", "memory", "codebook", "startup",
-)  # fmt: skip
 
 
 def tables() -> dict[str, str]:
@@ -78,7 +76,7 @@ def _title(name: str) -> str:
 def speed_table() -> str:
     """Every figure of the speed benchmarks, met or not."""
     lines = ["| measured | figure | target |", "|---|---|---|"]
-    contents = {name: _read(name) for name in SPEED}
+    contents = {name: _read(name) for name in SCRIPTS}
     for content in contents.values():
         for line in content["result"]["figures"]:
             value = "missing" if line["value"] is None else f"{line['value']:.3g}"

@@ -8,12 +8,16 @@ from lrrspm.simd import compiled
 
 CODE = """
 import hashlib, numpy as np
-from lrrspm import ImageClassifier, LRREncoder
+from lrrspm import ImageClassifier
+from lrrspm.methods import METHODS
 rng = np.random.default_rng(0)
 images = [rng.random((70, 60)) for _ in range(6)]
-model = ImageClassifier(LRREncoder(codebook_size=16), random_state=0).fit(images, [0, 1] * 3)
-print(hashlib.sha256(model.features_.encoder_.codebook_.tobytes()).hexdigest())
-print(hashlib.sha256(model.decision_function(images).tobytes()).hexdigest())
+for name, method in METHODS.items():
+    encoder = method.encoder().set_params(codebook_size=16)
+    model = ImageClassifier(encoder, method=name, random_state=0).fit(images, [0, 1] * 3)
+    print(name, hashlib.sha256(model.features_.encoder_.codebook_.tobytes()).hexdigest())
+    print(name, hashlib.sha256(model.features_.transform(images).tobytes()).hexdigest())
+    print(name, hashlib.sha256(model.decision_function(images).tobytes()).hexdigest())
 """
 
 

@@ -375,7 +375,7 @@ def _one_hot(codes: NDArray[np.float32]) -> None:
         code[nearest] = 1
 
 
-@compiled()
+@compiled("reassoc", "contract")
 def _local_codes(
     X: NDArray[np.float32],
     atoms: NDArray[np.float64],

@@ -20,9 +20,10 @@ def compiled(*fastmath: str, inline: bool = False) -> Callable[[F], F]:
     fastmath : str
         Freedoms that LLVM may take, such as "contract" for fused multiply-adds.
     inline : bool
-        For a loop that others call. Where freedoms are given it must be True:
-        LLVM then sees one and the same program whether the caller was compiled
-        now or comes from disk, and makes the same bits of it.
+        For a loop that others call. Where it or its caller has freedoms it
+        must be True: LLVM then sees one and the same program whether the
+        callee was compiled now or comes from disk, and makes the same bits of
+        it. The freedoms are then those of the caller.
     """
     options: dict[str, Any] = {
         "nogil": True,
@@ -64,7 +65,7 @@ def first_maximum(row: NDArray[np.float32]) -> np.int32:
     return place
 
 
-@compiled()
+@compiled(inline=True)
 def solve_positive(
     system: NDArray[np.float64],
     values: NDArray[np.float64],
