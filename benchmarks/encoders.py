@@ -76,7 +76,8 @@ def _one_size(images: list[NDArray[np.float32]], codebook: NDArray[np.float32]) 
     sparse = encoders["SC"]
     lasso = _lasso(sparse)
     if lasso is not None:
-        calls["SPAMS"] = lambda: [lasso(values) for values in images]
+        everything = np.concatenate(images)
+        calls["SPAMS"] = lambda: lasso(everything)
     with single_blas_thread():
         best = best_of(5, calls)
     seconds = {name: 1e3 * value / len(images) for name, value in best.items()}

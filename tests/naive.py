@@ -117,9 +117,12 @@ def lrr_codes(X, codebook, regularization, threshold, normalize=False):
 
 def pool(codes, x, y, width, height, levels=(1, 2, 4), pooling="max", norm="l2"):
     cells = []
-    last = len(levels) - 1
-    for level, n in enumerate(levels):
-        weight = 2.0**-last if level == 0 else 2.0 ** -(last - level + 1)
+    # The finest level weighs most: 1/2, 1/4, ..., and the two coarsest the same.
+    finest_first = sorted(levels, reverse=True)
+    weights = [2.0 ** -(i + 1) for i in range(len(levels) - 1)]
+    weights.append(weights[-1] if weights else 1.0)
+    for n in levels:
+        weight = weights[finest_first.index(n)]
         for row in range(1, n + 1):
             for column in range(1, n + 1):
                 inside = [

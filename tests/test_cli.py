@@ -72,7 +72,7 @@ def test_train_json(pictures, tmp_path):
     assert found["parameters"] == {
         "C": 3.0, "codebook_size": 8, "lambda": 0.2, "levels": [1, 3], "max_side": 300,
         "method": "LrrSPM", "n_samples": 200000, "normalize_codes": False, "patch_size": 12,
-        "seed": 4, "step": 8, "threshold": 0.5,
+        "pooling": "max", "seed": 4, "step": 8, "threshold": 0.5,
     }  # fmt: skip
     model = load_model(tmp_path / "m")
     assert model.levels == (1, 3)

@@ -160,6 +160,17 @@ def test_vq_and_llc_agree_with_naive(n, k, m, n_neighbors, seed):
     assert ((llc != 0).sum(axis=1) <= n_neighbors).all()
 
 
+def test_neighbors_far_from_zero():
+    rng = np.random.default_rng(0)
+    codebook, X = rng.normal(size=(64, 16)) + 3000, rng.normal(size=(50, 16)) + 3000
+    codebook, X = codebook.astype(np.float32), X.astype(np.float32)
+    codes = VQEncoder(codebook=codebook).fit(X).transform(X)
+    np.testing.assert_array_equal(codes, naive.vq_codes(X.astype(float), codebook.astype(float)))
+    llc = LLCEncoder(codebook=codebook).fit(X).transform(X)
+    expected = naive.llc_codes(X, codebook.astype(float))
+    np.testing.assert_array_equal(llc != 0, expected != 0)
+
+
 def test_vq_is_one_hot_at_the_first_of_equal_atoms():
     codes = VQEncoder(codebook=[[0, 0], [1, 1], [1, 1]]).fit_transform([[0.9, 1], [0.1, 0]])
     np.testing.assert_array_equal(codes, [[0, 1, 0], [1, 0, 0]])

@@ -19,6 +19,7 @@ from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, 
         LinearSVM(),
         KernelSVM(),
         KernelSVM("chi2"),
+        KernelSVM("precomputed"),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

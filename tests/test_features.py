@@ -10,13 +10,17 @@ from sklearn.pipeline import make_pipeline
 
 from lrrspm import (
     LinearSVM,
+    LLCEncoder,
     LRREncoder,
+    SparseEncoder,
     SpatialPyramid,
     SpatialPyramidFeatures,
     dense_sift,
     find_images,
     read_image,
 )
+from lrrspm.features import fit_all
+from lrrspm.stages import Stages
 
 from .conftest import draw
 
@@ -51,6 +55,36 @@ def test_golden_vectors_of_real_images(data_dir, golden_dir):
                 image = data_dir / str(golden["image"])
                 vector = features.fit([image]).transform([image])[0]
                 np.testing.assert_allclose(vector, golden[field], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "pooling", "name", "atol_codes", "atol"),
+    [
+        (SparseEncoder, "max", "sc", 1e-5, 1e-5),
+        (LLCEncoder, "signed_max", "llc", 1e-5, 1e-5),
+    ],
+)
+def test_golden_codes_of_real_images(golden_dir, encoder, pooling, name, atol_codes, atol):
+    fitted = encoder(codebook=np.load(golden_dir / "codebook.npy")).fit(np.zeros((1, 128)))
+    names = sorted(golden_dir.glob("*_*.npz"))
+    assert len(names) == 4
+    for path in names:
+        with np.load(path) as golden:
+            codes = fitted.transform(golden["descriptors"])
+            expected = golden[f"{name}_codes"]
+            np.testing.assert_allclose(
+                codes[golden["code_rows"]], expected, atol=atol_codes, rtol=0
+            )
+            size = int(golden["width"]), int(golden["height"])
+            pyramid = SpatialPyramid(pooling=pooling)
+            vector = pyramid.pool(codes, golden["x"] - 1, golden["y"] - 1, *size)
+            np.testing.assert_allclose(vector, golden[f"{name}_pooled"], atol=atol, rtol=0)
+
+
+def test_grids_must_agree():
+    images = [np.zeros((20, 20))]
+    with pytest.raises(ValueError, match="must be the same for all"):
+        fit_all([small(), small(step=3)], images, [np.arange(1)] * 2, Stages())
 
 
 def test_large_image_is_encoded_in_blocks_as_in_one_piece():

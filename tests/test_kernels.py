@@ -61,7 +61,7 @@ def test_agrees_with_liblinear_on_a_factor_of_the_gram_matrix(kernel, n_classes)
 
 def test_kinds_of_kernels_agree():
     X, y = histograms(80)
-    T, _ = histograms(30, seed=1)
+    T, truth = histograms(30, seed=1)
     named = KernelSVM("intersection", random_state=0).fit(X, y)
     scores = named.decision_function(T)
 
@@ -73,8 +73,7 @@ def test_kinds_of_kernels_agree():
     given_ = KernelSVM("precomputed", random_state=0).fit(intersection(X, X), y)
     np.testing.assert_allclose(given_.decision_function(intersection(T, X)), scores, atol=1e-5)
     assert named.support_vectors_.shape == (len(named.support_), 30)
-    assert len(named.support_) <= 80
-    assert named.score(T, named.predict(T)) == 1
+    assert named.score(T, truth) > 0.8
 
 
 def test_bad_input():
@@ -87,3 +86,5 @@ def test_bad_input():
         KernelSVM("magic").fit(X, y)
     with pytest.raises(ValueError, match="C must be positive"):
         KernelSVM(C=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"shape \(20, 20\).* expected \(5, 20\)|shape \(19, 20\)"):
+        KernelSVM(lambda A, B: np.eye(20)[:19]).fit(X, y)

@@ -20,7 +20,7 @@ from lrrspm.cli import app
 from lrrspm.evaluation import evaluate, evaluate_all
 from lrrspm.methods import METHODS, find_method
 
-NAMES = ["LrrSPM", "LinearBOF", "KernelBOF", "LinearSPM", "KernelSPM", "ScSPM", "LLC"]
+NAMES = list(METHODS)
 
 
 def small(method, **parameters):
@@ -31,7 +31,7 @@ def small(method, **parameters):
 
 
 def test_the_seven_rows_of_the_tables():
-    assert list(METHODS) == NAMES
+    assert NAMES == ["LrrSPM", "LinearBOF", "KernelBOF", "LinearSPM", "KernelSPM", "ScSPM", "LLC"]
     with pytest.raises(ValueError, match="no method 'magic'; there are: LrrSPM, LinearBOF"):
         ImageClassifier(method="magic").fit([np.zeros((9, 9))] * 2, [0, 1])
 
@@ -41,8 +41,8 @@ def test_learns_made_pictures_and_survives_a_file(pictures, tmp_path, method):
     paths, labels = find_images(pictures)
     model = small(method).fit(paths[::2], labels[::2])
     assert model.score(paths[1::2], labels[1::2]) > 0.9
-    assert isinstance(model.svm_, KernelSVM if "Kernel" in method else LinearSVM)
-    assert model.svm_.n_features_in_ == 8 * (1 if "BOF" in method else 21)
+    assert isinstance(model.svm_, KernelSVM if METHODS[method].kernel else LinearSVM)
+    assert model.svm_.n_features_in_ == 8 * (21 if METHODS[method].pyramid else 1)
     model.save(tmp_path / "m")
     loaded = load_model(tmp_path / "m")
     assert loaded.method == method
@@ -50,6 +50,12 @@ def test_learns_made_pictures_and_survives_a_file(pictures, tmp_path, method):
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
     assert clone(loaded).method == method
+    # What is set after fit belongs to the next fit, not to the model.
+    changes = {"regularization": 0.3, "n_neighbors": 2, "sparsity": 0.5}
+    for name in changes.keys() & model.encoder.get_params().keys():
+        model.set_params(**{f"encoder__{name}": changes[name]})
+    model.save(tmp_path / "later")
+    assert (tmp_path / "later").read_bytes() == (tmp_path / "m").read_bytes()
 
 
 @pytest.mark.parametrize("method", NAMES)
@@ -133,6 +139,23 @@ def test_commands(pictures, tmp_path):
     run("train", pictures, "-o", model, "--method", "KernelSPM", *fast)
     assert "method: KernelSPM" in run("info", model)
     assert "dots" in run("predict", model, pictures / "dots" / "00.png")
+
+
+def test_other_methods_have_no_lambda(tmp_path):
+    arguments = ["train", str(tmp_path), "-o", "m", "--method", "LLC", "--lambda", "0.1"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "belong to LrrSPM" in result.stderr
+
+
+def test_same_method_twice_with_one_codebook(pictures):
+    """Kinds that differ in anything have features of their own."""
+    paths, labels = find_images(pictures)
+    classifiers = [small("LrrSPM", C=0.01), small("LrrSPM", C=0.01, pooling="average")]
+    together = evaluate_all(paths, labels, classifiers, 3, 2, True)
+    for classifier, result in zip(classifiers, together, strict=True):
+        alone = evaluate(paths, labels, classifier, 3, 2, True)
+        assert result["confusion"] == alone["confusion"]
 
 
 def test_unknown_method(tmp_path):

@@ -93,6 +93,9 @@ def test_neighbors():
     codes = near.transform(X)
     for code, nearest in zip(codes, order, strict=True):
         assert set(np.flatnonzero(code)) <= set(nearest[:10])
+    # It is the exact code over those atoms alone.
+    alone = SparseEncoder(codebook=exact.codebook_[order[0, :10]]).fit(X).transform(X[:1])
+    np.testing.assert_allclose(codes[0, order[0, :10]], alone[0], atol=1e-6)
     everything = SparseEncoder(codebook=codebook, n_neighbors=50).fit(X)
     np.testing.assert_array_equal(everything.transform(X), exact.transform(X))
 

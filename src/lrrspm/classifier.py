@@ -10,22 +10,21 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from . import config
-from .encoders import CodebookEncoder, LLCEncoder, LRREncoder, VQEncoder
+from .encoders import CodebookEncoder
 from .features import Image, SpatialPyramidFeatures, check_images, fit_all, transform_all
-from .methods import find_method
+from .methods import METHODS, find_method
 from .modelfile import ModelFileError, read_model, write_model
 from .sift import dense_sift
-from .sparse import SparseEncoder
 from .stages import Stages
 from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels
 
 _ENCODERS: dict[str, type[CodebookEncoder]] = {
-    kind.__name__: kind for kind in (LRREncoder, VQEncoder, SparseEncoder, LLCEncoder)
+    method.encoder.__name__: method.encoder for method in METHODS.values()
 }
 # Parameters that a model file keeps. The number of jobs belongs to a machine.
 _KEPT = ("levels", "step", "patch_size", "max_side", "n_samples", "random_state")
@@ -120,7 +119,8 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Iterable[Image]) -> NDArray[Any]:
         """Scores of images, (N, n_classes), or (N,) for two classes (positive: the second)."""
         check_is_fitted(self)
-        return self.svm_.decision_function(self._current_features().transform(X))
+        vectors = self._current_features().transform(X)
+        return self.svm_.decision_function(vectors)
 
     def predict(self, X: Iterable[Image]) -> NDArray[Any]:
         """Labels of images, (N,)."""
@@ -161,7 +161,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         """Unfitted features with this classifier's parameters."""
         method = find_method(self.method)
         return SpatialPyramidFeatures(
-            encoder=method.encoder() if self.encoder is None else self.encoder,
+            encoder=method.encoder() if self.encoder is None else clone(self.encoder),
             levels=self.levels if method.pyramid else (1,),
             step=self.step,
             patch_size=self.patch_size,
@@ -191,6 +191,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
 
     def _current_features(self) -> SpatialPyramidFeatures:
         """features_ with today's number of jobs, which is not part of what was learnt."""
+        self.svm_.set_params(n_jobs=self.n_jobs)
         return self.features_.set_params(n_jobs=self.n_jobs)
 
 
@@ -214,7 +215,7 @@ def fit_together(
 
     Descriptors are computed twice rather than kept: twice 1 ms an image, but
     0.8 MB an image to keep. With ``shared_codebook`` features are fitted to
-    all images, with the first classifier's seed, once for each method.
+    all images, with the first classifier's seed, once for each kind.
     Returns for each classifier the vectors of all images and the seconds that
     were its own.
     """
@@ -252,12 +253,13 @@ def _assign_features(
     """Unfitted features, and the index of those that each classifier uses."""
     if not shared_codebook:
         return [c.new_features() for c in classifiers], list(range(len(classifiers)))
-    methods = list(dict.fromkeys(c.method for c in classifiers))
-    owners = [methods.index(c.method) for c in classifiers]
-    features = [classifiers[owners.index(i)].new_features() for i in range(len(methods))]
-    for feature in features:
-        feature.set_params(random_state=classifiers[0].random_state)
-    return features, owners
+    shared: dict[str, SpatialPyramidFeatures] = {}
+    keys = []
+    for classifier in classifiers:
+        feature = classifier.new_features().set_params(random_state=classifiers[0].random_state)
+        keys.append(str(sorted(feature.get_params().items())))
+        shared.setdefault(keys[-1], feature)
+    return list(shared.values()), [list(shared).index(key) for key in keys]
 
 
 def rank(
@@ -349,6 +351,7 @@ def _restore(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Im
     encoder.n_features_in_ = width
     sizes = {"k": n_atoms, "m": width}
     _take(encoder, "encoder", arrays, sizes)
+    encoder.ready()
     model.features_.encoder_ = encoder
 
     model.svm_ = model.new_svm()

@@ -177,10 +177,11 @@ def _classifier(
     jobs: int,
 ) -> ImageClassifier:
     from .classifier import ImageClassifier
+    from .encoders import LRREncoder
     from .methods import find_method
 
     encoder = find_method(method).encoder().set_params(codebook_size=codebook_size)
-    if method == config.METHOD:
+    if isinstance(encoder, LRREncoder):
         encoder.set_params(regularization=regularization, threshold=threshold)
     return ImageClassifier(
         encoder=encoder,
@@ -192,6 +193,13 @@ def _classifier(
         random_state=seed,
         method=method,
     )
+
+
+def _refuse_strangers(method: str, regularization: float, threshold: float) -> None:
+    """--lambda and --threshold mean nothing to the other methods."""
+    given = (regularization, threshold) != (config.REGULARIZATION, config.THRESHOLD)
+    if given and method not in (config.METHOD, "all"):
+        raise typer.BadParameter(f"--lambda and --threshold belong to {config.METHOD} alone")
 
 
 def _parse_levels(given: str) -> tuple[int, ...]:
@@ -235,6 +243,7 @@ def train(
 
     Example: lrrspm train pictures -o my.lrrspm
     """
+    _refuse_strangers(method, regularization, threshold)
     from .evaluation import train_with_estimate
     from .images import find_images
     from .modelfile import check_target
@@ -313,6 +322,7 @@ def evaluate(
 
     Example: lrrspm evaluate pictures --train-per-class 30
     """
+    _refuse_strangers(method, regularization, threshold)
     from .evaluation import evaluate_all
     from .images import find_images
     from .methods import METHODS
@@ -532,19 +542,23 @@ def demo(
 
 def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
     """Parameters under the names of the command line."""
-    encoder = classifier.encoder.get_params()
+    from .encoders import LRREncoder
+
+    features = classifier.new_features()
+    encoder = features.encoder.get_params()
     del encoder["codebook"], encoder["random_state"]
-    if classifier.method == config.METHOD:
+    if isinstance(features.encoder, LRREncoder):
         encoder["lambda"] = encoder.pop("regularization")
     if hasattr(classifier, "features_"):
         encoder["codebook_size"] = len(classifier.features_.encoder_.codebook_)
     return {
         "method": classifier.method,
         **encoder,
+        "pooling": features.pooling,
         "C": classifier.C,
         "step": classifier.step,
         "patch_size": classifier.patch_size,
-        "levels": list(classifier.levels),
+        "levels": list(features.levels),
         "max_side": classifier.max_side,
         "n_samples": classifier.n_samples,
         "seed": classifier.random_state,

@@ -22,13 +22,13 @@ speed, few enough for the codes to be still in cache when they are pooled."""
 
 
 class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What all encoders share; a subclass gives ``_prepare`` and ``encode``."""
+    """What all encoders share; a subclass gives ``encode`` and what that needs."""
 
     codebook_size: int
     codebook: ArrayLike | None
     random_state: Any
 
-    # What ``encode`` reads besides ``codebook_``, which a model file keeps, and its
+    # What ``fit`` computes besides ``codebook_`` and a model file keeps, and its
     # shape: k atoms, m columns.
     derived: ClassVar[dict[str, str]] = {}
 
@@ -70,6 +70,7 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                     f"codebook has {self.codebook_.shape[1]} columns, X has {values.shape[1]}"
                 )
         self._prepare()
+        self.ready()
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
@@ -109,8 +110,10 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return learn_codebook(X, self.codebook_size, self.random_state, n_jobs, progress)
 
     def _prepare(self) -> None:
-        """Derive from ``codebook_`` what ``encode`` needs."""
-        raise NotImplementedError
+        """Compute what ``derived`` names from ``codebook_``."""
+
+    def ready(self) -> None:
+        """Lay out what was fitted, or loaded, as ``encode`` reads it."""
 
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
         """Write the codes of a block X (n, m) into codes (n, k), unchecked."""
@@ -267,8 +270,6 @@ class VQEncoder(CodebookEncoder):
     Of atoms at the same distance the first is taken.
     """
 
-    derived: ClassVar = {"transposed_": "mk", "offsets_": "k"}
-
     def __init__(
         self,
         codebook_size: int = config.CODEBOOK_SIZE,
@@ -279,12 +280,11 @@ class VQEncoder(CodebookEncoder):
         self.codebook = codebook
         self.random_state = random_state
 
-    def _prepare(self) -> None:
-        self.transposed_, self.offsets_ = _distance_terms(self.codebook_)
+    def ready(self) -> None:
+        self._nearness = _Nearness(self.codebook_)
 
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
-        np.matmul(X, self.transposed_, out=codes)
-        codes -= self.offsets_
+        self._nearness(X, codes)
         _one_hot(codes)
 
 
@@ -323,8 +323,6 @@ class LLCEncoder(CodebookEncoder):
     equals all its neighbours is shared among them evenly.
     """
 
-    derived: ClassVar = {"transposed_": "mk", "offsets_": "k"}
-
     def __init__(
         self,
         codebook_size: int = config.CODEBOOK_SIZE,
@@ -346,23 +344,34 @@ class LLCEncoder(CodebookEncoder):
         if not (np.isfinite(self.regularization) and self.regularization > 0):
             raise ValueError(f"regularization must be positive, got {self.regularization}")
 
-    def _prepare(self) -> None:
-        self.transposed_, self.offsets_ = _distance_terms(self.codebook_)
+    def ready(self) -> None:
+        self._nearness = _Nearness(self.codebook_)
+        self._atoms = self.codebook_.astype(np.float64)
 
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
-        np.matmul(X, self.transposed_, out=codes)
-        codes -= self.offsets_
-        atoms = self.codebook_.astype(np.float64, copy=False)
-        _local_codes(X, atoms, min(self.n_neighbors, len(atoms)), self.regularization, codes)
+        self._nearness(X, codes)
+        n_neighbors = min(self.n_neighbors, len(self._atoms))
+        _local_codes(X, self._atoms, n_neighbors, self.regularization, codes)
 
 
-def _distance_terms(
-    codebook: NDArray[Any],
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """D' (m, k) and ||d||^2 / 2 (k,): the nearest atom has the largest x'd - ||d||^2 / 2."""
-    offsets = 0.5 * (codebook.astype(np.float64) ** 2).sum(axis=1)
-    transposed = np.ascontiguousarray(codebook.T, dtype=np.float32)
-    return transposed, offsets.astype(np.float32)
+class _Nearness:
+    """x'd - ||d||^2 / 2, which is the larger the nearer an atom d is.
+
+    Measured from the atoms' mean: a difference of squares loses digits far
+    from zero.
+    """
+
+    def __init__(self, codebook: NDArray[Any]) -> None:
+        atoms = codebook.astype(np.float64)
+        origin = atoms.mean(axis=0)
+        atoms -= origin
+        self._origin = origin.astype(np.float32)
+        self._transposed = np.ascontiguousarray(atoms.T, dtype=np.float32)
+        self._offsets = (0.5 * (atoms**2).sum(axis=1)).astype(np.float32)
+
+    def __call__(self, X: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+        np.matmul(X - self._origin, self._transposed, out=out)
+        out -= self._offsets
 
 
 @compiled()

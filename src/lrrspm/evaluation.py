@@ -90,6 +90,7 @@ def evaluate_all(
             test = np.setdiff1d(np.arange(len(y)), indices)
             predicted = model.svm_.predict(part.vectors[test])
             seconds += time.perf_counter() - start
+            stages.add("test", time.perf_counter() - start)
             confusions.append(count_confusions(names, y[test], predicted))
         result = _summarize(names, confusions, len(y), stages)
         result["seconds"] = {

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -191,7 +192,7 @@ def fit_all(
     one size learnt from it. ``features[i].fit`` on the members alone gives
     the same bits.
     """
-    first = features[0]
+    first = _common_grid(features)
     plans: dict[Any, _Plan] = {}
     keys = []
     for feature, indices in zip(features, members, strict=True):
@@ -232,6 +233,14 @@ def fit_all(
             plan.rows.clear()
 
 
+def _common_grid(features: Sequence[SpatialPyramidFeatures]) -> SpatialPyramidFeatures:
+    """The first of several features, whose descriptors serve all of them."""
+    grids = {(f.step, f.patch_size, f.max_side) for f in features}
+    if len(grids) > 1:
+        raise ValueError(f"step, patch_size and max_side must be the same for all, got {grids}")
+    return features[0]
+
+
 class _Plan(NamedTuple):
     """A sample that is to be drawn: seeds, descriptors an image, each image's place, the rows."""
 
@@ -252,8 +261,8 @@ def _fit_encoders(
         if encoder.random_state is None:
             encoder.set_params(random_state=plan.encoder_seed)
         # Scaled to unit norm or not, k-means centres come from the same run.
-        key = (encoder.codebook_size, str(encoder.random_state))
-        if encoder.learns_by_kmeans and len(features) > 1:
+        key = (encoder.codebook_size, encoder.random_state)
+        if encoder.learns_by_kmeans and len(features) > 1 and isinstance(key[1], Integral):
             if key not in learnt:
                 learnt[key] = learn_codebook(
                     plan.rows.values(),
@@ -324,7 +333,7 @@ def transform_all(
     stage "encode". With ``skipped`` given, an image that cannot be read has no row in the
     matrices, and its index and the reason are added there; without, it raises.
     """
-    first = features[0]
+    first = _common_grid(features)
     matrices = [np.empty((len(images), f._n_features_out), np.float32) for f in features]
 
     def work(index: int) -> tuple[list[NDArray[np.float32]] | ImageError, list[float]]:

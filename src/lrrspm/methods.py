@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from .encoders import CodebookEncoder, LLCEncoder, LRREncoder, VQEncoder
@@ -16,7 +15,7 @@ class Method:
     Attributes
     ----------
     name, summary : str
-    encoder : callable that makes an unfitted encoder
+    encoder : class of the encoder
     pooling, norm : see :class:`lrrspm.SpatialPyramid`
     pyramid : bool
         False uses the 1x1 grid alone, whatever levels are asked for.
@@ -26,7 +25,7 @@ class Method:
 
     name: str
     summary: str
-    encoder: Callable[[], CodebookEncoder]
+    encoder: type[CodebookEncoder]
     pooling: str
     norm: str
     pyramid: bool = True

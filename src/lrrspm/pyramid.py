@@ -156,9 +156,10 @@ class SpatialPyramid:
         return self._normalize(vector)
 
     def _weights(self) -> list[float]:
-        """1/2^L for the first level, 1/2^(L - l + 1) for level l of L."""
+        """1/2^L for the coarsest of L + 1 levels, 1/2^(L - l + 1) for the l-th after it."""
         last = len(self.levels) - 1
-        return [0.5 ** (last - max(level - 1, 0)) for level in range(last + 1)]
+        ranks = [sorted(self.levels).index(n) for n in self.levels]
+        return [0.5 ** (last - max(rank - 1, 0)) for rank in ranks]
 
     def _normalize(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         if self.norm == "l2":

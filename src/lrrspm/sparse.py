@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_random_state
 from . import config
 from .codebook import Progress, learn_codebook
 from .encoders import CodebookEncoder
-from .parallel import ordered_map, workers
+from .parallel import ordered_map, single_blas_thread, workers
 from .simd import compiled, first_maximum, solve_positive
 
 _TASK = 2048  # descriptors a task of dictionary learning, whatever the number of threads
@@ -52,10 +52,8 @@ class SparseEncoder(CodebookEncoder):
     ----------
     codebook_ : ndarray of shape (k, m)
         Unit-norm atoms (an atom of zeros stays zero).
-    gram_ : ndarray of shape (k, k), float32
+    gram_ : ndarray of shape (k, k)
         B B' + 2 beta I.
-    transposed_ : ndarray of shape (m, k), float32
-        The codebook as the matrix product takes it.
     n_features_in_ : int
 
     Notes
@@ -64,10 +62,12 @@ class SparseEncoder(CodebookEncoder):
     so do we, to about 1e-6 of the largest correlation. Coordinate descent on
     the atom that violates its condition most proposes a support and signs,
     a small linear system solves for the values on it, and whatever changes
-    sign on the way there is dropped; both only ever lower the objective.
+    sign on the way there is dropped; both only ever lower the objective. The
+    time grows with the number of atoms that a code uses: the method is for
+    codes of few atoms, as those of descriptors of norm 1 are.
     """
 
-    derived: ClassVar = {"gram_": "kk", "transposed_": "mk"}
+    derived: ClassVar = {"gram_": "kk"}
 
     def __init__(
         self,
@@ -114,13 +114,18 @@ class SparseEncoder(CodebookEncoder):
     def _prepare(self) -> None:
         self.codebook_ = _unit_rows(self.codebook_)
         self.gram_ = _gram(self.codebook_, self.ridge)
-        self.transposed_ = np.ascontiguousarray(self.codebook_.T, dtype=np.float32)
+
+    def ready(self) -> None:
+        self._atoms = self.codebook_.astype(np.float64)
+        self._transposed = np.ascontiguousarray(self.codebook_.T, dtype=np.float32)
+        self._single_gram = self.gram_.astype(np.float32)
 
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
-        products = X @ self.transposed_
+        products = X @ self._transposed
         penalties = np.full(products.shape[1], self.sparsity, np.float32)
         n_neighbors = min(self.n_neighbors or len(penalties), len(penalties))
-        sparse_codes(self.gram_, products, penalties, n_neighbors, codes)
+        sparse_codes(self._single_gram, products, penalties, n_neighbors, codes)
+        _refine(X, self._atoms, self.gram_, self.sparsity, codes)
 
 
 def learn_dictionary(
@@ -145,8 +150,11 @@ def learn_dictionary(
     Returns
     -------
     ndarray of shape (k, m), float32
-        Atoms of unit norm.
+        Atoms scaled to unit norm in the end, also where the minimiser's are
+        shorter (an atom of zeros stays zero).
     """
+    if not (sparsity > 0 and ridge > 0):
+        raise ValueError(f"sparsity and ridge must be positive, got {sparsity} and {ridge}")
     values = check_array(descriptors, dtype=np.float32, order="C")
     rng = check_random_state(random_state)
     atoms = _unit_rows(learn_codebook(values, size, rng, n_jobs).astype(np.float64))
@@ -171,7 +179,7 @@ def _all_codes(
     ridge: float,
     executor: Executor | None,
 ) -> scipy.sparse.csr_array:
-    gram = _gram(atoms, ridge)
+    gram = _gram(atoms, ridge).astype(np.float32)
     transposed = np.ascontiguousarray(atoms.T, dtype=np.float32)
     penalties = np.full(len(atoms), sparsity, np.float32)
 
@@ -225,9 +233,10 @@ def _unit_rows(atoms: NDArray[Any]) -> NDArray[Any]:
     return np.divide(atoms, norms, out=np.zeros_like(atoms), where=norms > 0)
 
 
-def _gram(atoms: NDArray[Any], ridge: float) -> NDArray[np.float32]:
+def _gram(atoms: NDArray[Any], ridge: float) -> NDArray[np.float64]:
     exact = atoms.astype(np.float64)
-    return (exact @ exact.T + 2 * ridge * np.eye(len(atoms))).astype(np.float32)
+    with single_blas_thread():
+        return exact @ exact.T + 2 * ridge * np.eye(len(atoms))
 
 
 @compiled()
@@ -354,3 +363,40 @@ def _solve_on_support(
         value, row = code[support[i]], gram[support[i]]
         for j in range(code.size):
             gradient[j] -= value * row[j]
+
+
+@compiled("reassoc", "contract")
+def _refine(
+    X: NDArray[np.float32],
+    atoms: NDArray[np.float64],
+    gram: NDArray[np.float64],
+    sparsity: float,
+    codes: NDArray[np.float32],
+) -> None:
+    """Solve once more for the values on each code's support, all in float64.
+
+    Similar atoms make the system ill-conditioned, so that the rounding of
+    products in float32 would show in the fifth digit of a code. m operations
+    for each atom that a code uses.
+    """
+    k, m = atoms.shape
+    support, system, values = np.empty(k, np.int64), np.empty((k, k)), np.empty(k)
+    for i in range(codes.shape[0]):
+        code, x = codes[i], X[i]
+        size = 0
+        for j in range(k):
+            if code[j] != 0:
+                support[size] = j
+                size += 1
+        for a in range(size):
+            atom = atoms[support[a]]
+            total = 0.0
+            for t in range(m):
+                total += atom[t] * x[t]
+            values[a] = total - (sparsity if code[support[a]] > 0 else -sparsity)
+            for b in range(a + 1):
+                system[a, b] = gram[support[a], support[b]]
+        solve_positive(system, values, size)
+        for a in range(size):
+            if values[a] * code[support[a]] > 0:  # rounding may not change a sign
+                code[support[a]] = np.float32(values[a])

@@ -232,10 +232,21 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         if self.kernel == "precomputed":
             return X
         if callable(self.kernel):
-            return check_array(self.kernel(X, Y), dtype=[np.float32, np.float64], order="C")
+            gram = check_array(self.kernel(X, Y), dtype=[np.float32, np.float64], order="C")
+            if gram.shape != (len(X), len(Y)):
+                raise ValueError(
+                    f"the kernel returned an array of shape {gram.shape}, "
+                    f"expected {(len(X), len(Y))}"
+                )
+            return gram
         check_non_negative(X, f"KernelSVM(kernel={self.kernel!r})")
         with workers(self.n_jobs) as executor:
-            return kernel_matrix(self.kernel, X.astype(np.float32), Y.astype(np.float32), executor)
+            return kernel_matrix(
+                self.kernel,
+                np.require(X, np.float32, ["C", "W"]),
+                np.require(Y, np.float32, ["C", "W"]),
+                executor,
+            )
 
 
 def _check_solver(C: float, tol: float, max_iter: int) -> None:
