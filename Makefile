@@ -22,6 +22,7 @@ bench: $(VENV)/bench
 accuracy: $(VENV)/test
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.methods
+	$(BIN)/python -m benchmarks.scaling
 
 readme: $(VENV)/test
 	$(BIN)/python -m benchmarks.readme

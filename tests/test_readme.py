@@ -53,6 +53,15 @@ def test_make_targets_exist():
         assert f"\n{target}:" in makefile
 
 
-@pytest.mark.parametrize("marker", ["accuracy", "methods", "speed"])
-def test_tables_are_those_of_the_result_files(marker):
-    assert readme.insert(TEXT, marker, readme.tables()[marker]) == TEXT
+@pytest.mark.parametrize(
+    ("page", "markers"),
+    [
+        ("README.md", {"accuracy", "methods", "speed"}),
+        ("docs/results.md", {"methods", "scaling", "coding"}),
+    ],
+)
+def test_tables_are_those_of_the_result_files(page, markers):
+    text = (HERE.parent / page).read_text()
+    assert set(re.findall(r"<!-- (\w+) -->", text)) == markers
+    for marker in markers:
+        assert readme.insert(text, marker, readme.tables()[marker]) == text
