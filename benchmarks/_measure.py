@@ -128,13 +128,13 @@ def measure_script(name: str) -> dict[str, Any]:
 def show(name: str, result: dict[str, Any]) -> None:
     """Print a benchmark's figures, targets beside them."""
     if "missing" in result:
-        print(f"{name:<10}missing: {result['missing']}", flush=True)
+        print(f"{name:<11}missing: {result['missing']}", flush=True)
         return
     words = {True: "met", False: "NOT MET", None: ""}
     for line in result["figures"]:
         value = "missing" if line["value"] is None else f"{line['value']:.4g}"
         target, met = line["target"] or "", words[line["met"]]
-        print(f"{name:<10}{line['what']:<66}{value:>9}  {target:<8}{met}", flush=True)
+        print(f"{name:<11}{line['what']:<66}{value:>9}  {target:<8}{met}", flush=True)
 
 
 def _commit() -> str:

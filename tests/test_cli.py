@@ -129,6 +129,23 @@ def test_names_with_brackets_are_shown_as_they_are(pictures, model_path, tmp_pat
     assert str(path) in run("predict", model_path, path).stdout
 
 
+def test_control_characters_in_names_are_written_out(pictures, model_path, tmp_path):
+    path = tmp_path / "red\x1b[31m\nline.png"
+    shutil.copy(pictures / "dots" / "00.png", path)
+    text = run("predict", model_path, path).stdout
+    assert "red\\x1b[31m\\nline.png" in text
+    assert "\x1b" not in text
+    found = json.loads(run("predict", model_path, path, "--json").stdout)
+    assert found["predictions"][0]["path"] == str(path)
+
+
+def test_reader_that_stops_early(pictures, model_path):
+    command = f"{sys.executable} -m lrrspm predict {model_path} {pictures} --csv | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "path,label,score"
+    assert "Traceback" not in done.stderr
+
+
 def test_unreadable_files_are_skipped(pictures, model_path, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_text("no picture")
