@@ -76,6 +76,15 @@ def test_first_maximum(numbers):
     assert first_maximum(row) == row.argmax()
 
 
+def test_progress_ends_at_the_end():
+    told = []
+    X = np.random.default_rng(0).random((500, 4))
+    learn_codebook(X, 5, 0, progress=lambda *counts: told.append(counts))
+    assert told[0] == (1, 100)
+    assert told[-1] == (100, 100)
+    assert len(told) < 100
+
+
 def test_larger_than_the_sample():
     X = np.random.default_rng(0).normal(size=(5, 3))
     with pytest.warns(UserWarning, match="only 5 descriptors"):

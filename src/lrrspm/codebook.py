@@ -50,7 +50,8 @@ def learn_codebook(
     n_jobs : int or None
         Threads; the result has the same bits for any number.
     progress : callable or None
-        Called as ``progress(iteration, 100)`` after every iteration.
+        Called as ``progress(iteration, 100)`` after every iteration, and with
+        (100, 100) at the end.
 
     Returns
     -------
@@ -87,6 +88,8 @@ def learn_codebook(
             if before - total <= _TOL * total:
                 break
             before = total
+    if progress is not None:
+        progress(_MAX_ITER, _MAX_ITER)
     return centres + origin
 
 

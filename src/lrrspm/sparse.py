@@ -169,6 +169,8 @@ def learn_dictionary(
                 break
             before = objective
             atoms = _update_atoms(values, atoms, codes, rng)
+    if progress is not None:
+        progress(_MAX_ITER, _MAX_ITER)
     return _unit_rows(atoms).astype(np.float32)
 
 
