@@ -72,3 +72,34 @@ def model_path(pictures, tmp_path_factory) -> Path:
     encoder = LRREncoder(codebook_size=16)
     ImageClassifier(encoder, random_state=0).fit(*find_images(pictures)).save(path)
     return path
+
+
+@pytest.fixture
+def reads(monkeypatch) -> list[str]:
+    """The files that are read while a test runs."""
+    from lrrspm import read_image
+
+    seen: list[str] = []
+
+    def spy(path, max_side):
+        seen.append(path)
+        return read_image(path, max_side)
+
+    monkeypatch.setattr("lrrspm.features.read_image", spy)
+    return seen
+
+
+@pytest.fixture
+def sample_sizes(monkeypatch) -> list[int]:
+    """The numbers of descriptors that LRR encoders are fitted to while a test runs."""
+    from lrrspm import LRREncoder
+
+    seen: list[int] = []
+    original = LRREncoder.fit_parallel
+
+    def spy(self, X, *rest):
+        seen.append(len(X))
+        return original(self, X, *rest)
+
+    monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
+    return seen

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
+from lrrspm import ImageClassifier, LRREncoder, find_images
 from lrrspm.evaluation import (
     class_accuracies,
     count_confusions,
@@ -80,31 +80,16 @@ def test_result(pictures, shared_codebook):
     assert evaluate(paths, labels, small(), 4, 1)["accuracy"]["std"] is None
 
 
-def test_shared_codebook_sees_every_image(pictures, monkeypatch):
-    seen = []
-    original = LRREncoder.fit_parallel
-
-    def spy(self, X, *rest):
-        seen.append(len(X))
-        return original(self, X, *rest)
-
-    monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
+def test_shared_codebook_sees_every_image(pictures, sample_sizes):
     paths, labels = find_images(pictures)
     classifier = ImageClassifier(LRREncoder(codebook_size=8), n_samples=10**6)
     evaluate(paths, labels, classifier, 4, 2, shared_codebook=True)
-    assert seen == [36 * 36]
+    assert sample_sizes == [36 * 36]
     evaluate(paths, labels, classifier, 4, 2)
-    assert seen[1:] == [12 * 36] * 2
+    assert sample_sizes[1:] == [12 * 36] * 2
 
 
-def test_images_are_read_twice_whatever_the_number_of_splits(pictures, monkeypatch):
-    reads = []
-
-    def spy(path, max_side):
-        reads.append(path)
-        return read_image(path, max_side)
-
-    monkeypatch.setattr("lrrspm.features.read_image", spy)
+def test_images_are_read_twice_whatever_the_number_of_splits(pictures, reads):
     paths, labels = find_images(pictures)
     evaluate(paths, labels, small(), 4, 3)
     seeds = [int(s) for s in np.random.SeedSequence(0).generate_state(3) >> 1]

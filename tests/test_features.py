@@ -138,20 +138,12 @@ def test_same_bits_for_the_same_seed(pictures):
     assert not hasattr(encoder, "codebook_")
 
 
-def test_quota_of_each_image(monkeypatch, pictures):
-    seen = []
-    original = LRREncoder.fit_parallel
-
-    def spy(self, X, *rest):
-        seen.append(len(X))
-        return original(self, X, *rest)
-
-    monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
+def test_quota_of_each_image(sample_sizes, pictures):
     paths, _ = find_images(pictures)
     small(n_samples=360).fit(paths)
-    assert seen == [360]  # 36 images, 10 each
+    assert sample_sizes == [360]  # 36 images, 10 each
     small(n_samples=10**6).fit(paths[:2])
-    assert seen[-1] == 2 * 36  # all there are: 6 x 6 patches in 48 x 48 pixels
+    assert sample_sizes[-1] == 2 * 36  # all there are: 6 x 6 patches in 48 x 48 pixels
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 300), (3, 2), (17, 16), (1, 2000)])

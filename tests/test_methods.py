@@ -82,17 +82,8 @@ def test_pooling_can_be_chosen(pictures):
     assert not np.array_equal(own.decision_function(paths), average.decision_function(paths))
 
 
-def test_several_methods_at_once_are_each_alone(pictures, monkeypatch):
+def test_several_methods_at_once_are_each_alone(pictures, reads):
     """Shared splits, samples and codebooks change nothing; images are read twice."""
-    from lrrspm.images import read_image
-
-    reads = []
-
-    def spy(path, max_side):
-        reads.append(path)
-        return read_image(path, max_side)
-
-    monkeypatch.setattr("lrrspm.features.read_image", spy)
     paths, labels = find_images(pictures)
     for shared in (False, True):
         reads.clear()

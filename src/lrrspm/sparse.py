@@ -314,6 +314,17 @@ def _descend(
     return 3
 
 
+@compiled(inline=True)
+def _find_support(code: NDArray[np.float32], support: NDArray[np.int64]) -> int:
+    """Write the places of the entries that are not 0 into support; how many there are."""
+    size = 0
+    for j in range(code.size):
+        if code[j] != 0:
+            support[size] = j
+            size += 1
+    return size
+
+
 @compiled()
 def _solve_on_support(
     gram: NDArray[np.float32],
@@ -330,11 +341,7 @@ def _solve_on_support(
     Where an entry would change its sign on the way there, stop, drop it, and
     go on with the rest.
     """
-    size = 0
-    for j in range(code.size):
-        if code[j] != 0:
-            support[size] = j
-            size += 1
+    size = _find_support(code, support)
     while size > 0:
         for i in range(size):
             a = support[i]
@@ -385,11 +392,7 @@ def _refine(
     support, system, values = np.empty(k, np.int64), np.empty((k, k)), np.empty(k)
     for i in range(codes.shape[0]):
         code, x = codes[i], X[i]
-        size = 0
-        for j in range(k):
-            if code[j] != 0:
-                support[size] = j
-                size += 1
+        size = _find_support(code, support)
         for a in range(size):
             atom = atoms[support[a]]
             total = 0.0

@@ -1,0 +1,78 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import config
+
+Pictures = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        help="A folder with one sub-folder of pictures a class, or a CSV file of path,label rows.",
+    ),
+]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by train.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+_METHOD = "Method"
+MethodName = Annotated[
+    str,
+    typer.Option(
+        "--method", help="One of those that 'lrrspm methods' lists.", rich_help_panel=_METHOD
+    ),
+]
+CodebookSize = Annotated[
+    int,
+    typer.Option("--codebook-size", min=1, help="Atoms in the codebook.", rich_help_panel=_METHOD),
+]
+Lambda = Annotated[
+    float,
+    typer.Option(
+        "--lambda", min=0, help="Regularization of the codes (LrrSPM).", rich_help_panel=_METHOD
+    ),
+]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        min=0,
+        help="Entries of a code below this share of their mean become 0; 0 keeps all (LrrSPM).",
+        rich_help_panel=_METHOD,
+    ),
+]
+Penalty = Annotated[float, typer.Option("--C", help="Penalty of the SVM.", rich_help_panel=_METHOD)]
+Step = Annotated[
+    int,
+    typer.Option("--step", min=1, help="Pixels between patches.", rich_help_panel=_METHOD),
+]
+PatchSize = Annotated[
+    int,
+    typer.Option(
+        "--patch-size",
+        min=4,
+        help="Side of a patch in pixels, a multiple of 4.",
+        rich_help_panel=_METHOD,
+    ),
+]
+Levels = Annotated[
+    str,
+    typer.Option("--levels", help="Cells a side of each pyramid level.", rich_help_panel=_METHOD),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", min=0, help="The same seed gives the same result.", rich_help_panel=_METHOD
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        "--jobs", help="Threads; -1 is all cores. Changes the speed only.", rich_help_panel=_METHOD
+    ),
+]
+LEVELS = ",".join(map(str, config.LEVELS))
