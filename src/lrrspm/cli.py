@@ -297,12 +297,13 @@ def evaluate(
     }
     for result, classifier in zip(results, classifiers, strict=True):
         result["parameters"] = {**describe_parameters(classifier), **protocol}
-    if method != "all":
-        print_json(**results[0]) if as_json else print_evaluation(results[0])
-    elif as_json:
-        print_json(methods=dict(zip(names, results, strict=True)))
+    by_name = dict(zip(names, results, strict=True))
+    if as_json:
+        print_json(**(results[0] if method != "all" else {"methods": by_name}))
+    elif method != "all":
+        print_evaluation(results[0])
     else:
-        print_methods(dict(zip(names, results, strict=True)))
+        print_methods(by_name)
 
 
 @command

@@ -92,15 +92,14 @@ def evaluate_all(
             seconds += time.perf_counter() - start
             stages.add("test", time.perf_counter() - start)
             confusions.append(count_confusions(names, y[test], predicted))
-        result = _summarize(names, confusions, len(y), stages)
-        result["seconds"] = {
+        own_seconds = {
             "extract": stages.seconds["extract"],
             "codebook": stages.seconds["codebook"],
             "encode": sum(part.encode_seconds for part in own),
             "train": sum(part.train_seconds for part in own),
             "test": seconds,
         }
-        results.append(result)
+        results.append(_summarize(names, confusions, len(y), own_seconds))
     return results
 
 
@@ -127,11 +126,15 @@ def score_model(
         raise ValueError("none of the images could be read")
     names = np.array([str(name) for name in classifier.classes_])
     predicted = np.array([best[0][0] for best in ranked])
-    return _summarize(names, [count_confusions(names, truth, predicted)], len(truth), stages)
+    confusion = count_confusions(names, truth, predicted)
+    return _summarize(names, [confusion], len(truth), dict(stages.seconds))
 
 
 def _summarize(
-    names: NDArray[Any], confusions: Sequence[NDArray[np.int64]], images: int, stages: Stages
+    names: NDArray[Any],
+    confusions: Sequence[NDArray[np.int64]],
+    images: int,
+    seconds: dict[str, float],
 ) -> dict[str, Any]:
     """Percentages of one or several confusion matrices over the same classes."""
     tested = confusions[0].sum(axis=1) > 0
@@ -146,7 +149,7 @@ def _summarize(
         },
         "per_class": dict(per_class),
         "confusion": np.sum(confusions, axis=0).tolist(),
-        "seconds": dict(stages.seconds),
+        "seconds": seconds,
         "images": images,
         "classes": len(names),
         "class_names": names.tolist(),
@@ -180,7 +183,7 @@ def train_with_estimate(
     with stages.timed("test"):
         names = np.unique(y)
         confusion = count_confusions(names, y[held_out], trial.svm_.predict(vectors[held_out]))
-    accuracy: float = _summarize(names, [confusion], len(held_out), stages)["accuracy"]["mean"]
+    accuracy = float(np.nanmean(class_accuracies(confusion)))
     classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
     return accuracy
 
