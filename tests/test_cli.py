@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 
 from lrrspm import ImageClassifier, LRREncoder, __version__, find_images, load_model
 from lrrspm.cli import app
+from lrrspm.cli.terminal import progress
 from lrrspm.evaluation import train_with_estimate
 from lrrspm.stages import Stages
-from lrrspm.terminal import progress
 
 FAST = ["--codebook-size", "8", "--jobs", "1"]
 

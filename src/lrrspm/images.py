@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 import os
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -176,6 +178,29 @@ def read_image(
 
 def _decode(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     """8-bit gray pixels of a picture file."""
+    with _opened(path) as picture:
+        return _gray(ImageOps.exif_transpose(picture))
+
+
+def image_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 that tells whether two picture files show the same, bit for bit.
+
+    Of a JPEG the whole file; of other formats the text ``WIDTHxHEIGHT:``
+    and the decoded 8-bit pixels (gray or RGB) row by row, so that it does not
+    matter how a lossless file was packed.
+    """
+    with _opened(path) as picture:
+        if picture.format == "JPEG":
+            content = Path(path).read_bytes()
+        else:
+            plain = picture if picture.mode == "L" else picture.convert("RGB")
+            content = f"{picture.width}x{picture.height}:".encode() + plain.tobytes()
+    return hashlib.sha256(content).hexdigest()
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Image.Image]:
+    """A picture file, decoded; whatever is wrong with it becomes an ImageError."""
     try:
         with Image.open(path, formats=_FORMATS) as picture:
             if picture.width * picture.height > _MAX_PIXELS:
@@ -185,7 +210,7 @@ def _decode(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
                     f"{_MAX_PIXELS:,}; shrink it first",
                 )
             picture.load()
-            return _gray(ImageOps.exif_transpose(picture))
+            yield picture
     except ImageError:
         raise
     except FileNotFoundError:

@@ -1,18 +1,15 @@
-"""The commands. Each reads its arguments, calls the library and prints what came back."""
+"""Commands that train, measure and use classifiers."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import __version__, config
+from .. import config
+from .app import command, report_skipped
 from .options import (
     LEVELS,
     CodebookSize,
@@ -40,76 +37,10 @@ from .terminal import (
     printable,
     progress,
     text,
-    warnings_as_lines,
 )
 
 if TYPE_CHECKING:
-    from .classifier import ImageClassifier
-
-app = typer.Typer(
-    name="lrrspm",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help=(
-        "Train an image classifier from a folder of pictures, in seconds, on a CPU.\n\n"
-        "Put the pictures of each class into a folder of its own, then:\n\n"
-        "  lrrspm train pictures -o my.lrrspm\n\n"
-        "  lrrspm predict my.lrrspm new.jpg\n\n"
-        "Try [bold]lrrspm demo[/bold] for a tour on real pictures."
-    ),
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some files were skipped.",
-)
-
-SKIPPED = 3
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(f"lrrspm {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
-    ] = False,
-) -> None:
-    """Options that come before the command."""
-
-
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Register a command; what the library raises becomes a message and exit code 1."""
-
-    @wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        as_json = kwargs.get("as_json", False)
-        try:
-            with warnings_as_lines():
-                function(*args, **kwargs)
-        except KeyboardInterrupt:
-            _fail("stopped", as_json)
-        except BrokenPipeError:  # whoever read our output has had enough of it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(1) from None
-        except (ValueError, OSError, ImportError) as error:
-            _fail(str(error), as_json)
-        except MemoryError:
-            _fail("out of memory; try fewer pictures, a smaller codebook or fewer jobs", as_json)
-
-    app.command()(guarded)
-    return guarded
-
-
-def _fail(message: str, as_json: bool) -> NoReturn:
-    print(f"error: {printable(message)}", file=sys.stderr)
-    if as_json:
-        print(json.dumps({"error": message}))
-    raise typer.Exit(1)
+    from ..classifier import ImageClassifier
 
 
 def _classifier(
@@ -124,9 +55,9 @@ def _classifier(
     seed: int,
     jobs: int,
 ) -> ImageClassifier:
-    from .classifier import ImageClassifier
-    from .encoders import LRREncoder
-    from .methods import find_method
+    from ..classifier import ImageClassifier
+    from ..encoders import LRREncoder
+    from ..methods import find_method
 
     encoder = find_method(method).encoder().set_params(codebook_size=codebook_size)
     if isinstance(encoder, LRREncoder):
@@ -192,10 +123,10 @@ def train(
     Example: lrrspm train pictures -o my.lrrspm
     """
     _refuse_strangers(method, regularization, threshold)
-    from .evaluation import train_with_estimate
-    from .images import find_images
-    from .modelfile import check_target
-    from .stages import Stages
+    from ..evaluation import train_with_estimate
+    from ..images import find_images
+    from ..modelfile import check_target
+    from ..stages import Stages
 
     classifier = _classifier(
         method,
@@ -271,10 +202,10 @@ def evaluate(
     Example: lrrspm evaluate pictures --train-per-class 30
     """
     _refuse_strangers(method, regularization, threshold)
-    from .evaluation import evaluate_all
-    from .images import find_images
-    from .methods import METHODS
-    from .stages import Stages
+    from ..evaluation import evaluate_all
+    from ..images import find_images
+    from ..methods import METHODS
+    from ..stages import Stages
 
     names = list(METHODS) if method == "all" else [method]
     classifiers = [
@@ -314,7 +245,7 @@ def methods(as_json: Json = False) -> None:
     """
     from rich.table import Table
 
-    from .methods import METHODS
+    from ..methods import METHODS
 
     if as_json:
         print_json(methods={name: method.summary for name, method in METHODS.items()})
@@ -344,9 +275,9 @@ def predict(
 
     Example: lrrspm predict my.lrrspm new.jpg holiday/ --top 3
     """
-    from .classifier import load_model, rank
-    from .images import expand_paths
-    from .stages import Stages
+    from ..classifier import load_model, rank
+    from ..images import expand_paths
+    from ..stages import Stages
 
     classifier = load_model(model).set_params(n_jobs=jobs)
     files = expand_paths(paths)
@@ -392,7 +323,7 @@ def predict(
             for place, (label, score) in enumerate(best):
                 table.add_row(text("" if place else path), text(label), f"{score:+.2f}")
         print_table(table)
-    _report_skipped(files, skipped)
+    report_skipped(files, skipped)
 
 
 @command
@@ -403,10 +334,10 @@ def score(model: ModelPath, folder: Pictures, jobs: Jobs = -1, as_json: Json = F
 
     Example: lrrspm score my.lrrspm test-pictures
     """
-    from .classifier import load_model
-    from .evaluation import score_model
-    from .images import find_images
-    from .stages import Stages
+    from ..classifier import load_model
+    from ..evaluation import score_model
+    from ..images import find_images
+    from ..stages import Stages
 
     classifier = load_model(model).set_params(n_jobs=jobs)
     paths, labels = find_images(folder)
@@ -418,7 +349,7 @@ def score(model: ModelPath, folder: Pictures, jobs: Jobs = -1, as_json: Json = F
         print_json(model=str(model), **result)
     else:
         print_evaluation(result)
-    _report_skipped(paths, skipped)
+    report_skipped(paths, skipped)
 
 
 @command
@@ -427,8 +358,8 @@ def info(model: ModelPath, as_json: Json = False) -> None:
 
     Example: lrrspm info my.lrrspm
     """
-    from .classifier import load_model
-    from .modelfile import read_model
+    from ..classifier import load_model
+    from ..modelfile import read_model
 
     classifier = load_model(model)
     description = read_model(model)[0]
@@ -470,8 +401,8 @@ def demo(
 
     Needs the extra: pip install 'lrrspm\\[demo]'. Works offline.
     """
-    from .demo import run
-    from .stages import Stages
+    from ..demo import run
+    from ..stages import Stages
 
     with progress() as listener:
         result = run(output, seed, jobs, Stages(listener))
@@ -491,7 +422,7 @@ def demo(
 
 def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
     """Parameters under the names of the command line."""
-    from .encoders import LRREncoder
+    from ..encoders import LRREncoder
 
     features = classifier.new_features()
     encoder = features.encoder.get_params()
@@ -512,12 +443,3 @@ def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
         "n_samples": classifier.n_samples,
         "seed": classifier.random_state,
     }
-
-
-def _report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
-    if not skipped:
-        return
-    for index in sorted(skipped):
-        print(f"skipped {printable(paths[index])}: {skipped[index]}", file=sys.stderr)
-    print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
-    raise typer.Exit(1 if len(skipped) == len(paths) else SKIPPED)

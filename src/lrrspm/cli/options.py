@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from . import config
+from .. import config
 
 Pictures = Annotated[
     Path,

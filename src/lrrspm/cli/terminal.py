@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .stages import Listener
+    from ..stages import Listener
 
 
 @contextlib.contextmanager

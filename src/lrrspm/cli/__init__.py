@@ -1,0 +1,6 @@
+"""The commands. Each reads its arguments, calls the library and prints what came back."""
+
+from . import classify
+from .app import app
+
+__all__ = ["app", "classify"]

@@ -1,0 +1,115 @@
+"""The application: how a command is registered, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from .. import __version__
+from .terminal import printable, warnings_as_lines
+
+_SETTINGS = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    name="lrrspm",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings=_SETTINGS,
+    help=(
+        "Train an image classifier from a folder of pictures, in seconds, on a CPU.\n\n"
+        "Put the pictures of each class into a folder of its own, then:\n\n"
+        "  lrrspm train pictures -o my.lrrspm\n\n"
+        "  lrrspm predict my.lrrspm new.jpg\n\n"
+        "Try [bold]lrrspm demo[/bold] for a tour on real pictures."
+    ),
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some files were skipped.",
+)
+
+SKIPPED = 3
+
+
+def group(name: str, about: str) -> typer.Typer:
+    """A command that has commands of its own."""
+    made = typer.Typer(no_args_is_help=True, context_settings=_SETTINGS, help=about)
+    app.add_typer(made, name=name)
+    return made
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"lrrspm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+Command = Callable[..., None]
+
+
+def command(function: Command) -> Command:
+    """Register a command; what the library raises becomes a message and exit code 1."""
+    return command_of(app)(function)
+
+
+def command_of(owner: typer.Typer, **settings: Any) -> Callable[[Command], Command]:
+    """Register a command of the application or of a group, as :func:`command` does."""
+
+    def register(function: Command) -> Command:
+        guarded = _guard(function)
+        owner.command(**settings)(guarded)
+        return guarded
+
+    return register
+
+
+def _guard(function: Command) -> Command:
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        as_json = kwargs.get("as_json", False)
+        try:
+            with warnings_as_lines():
+                function(*args, **kwargs)
+        except KeyboardInterrupt:
+            _fail("stopped", as_json)
+        except BrokenPipeError:  # whoever read our output has had enough of it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(1) from None
+        except (ValueError, OSError, ImportError) as error:
+            _fail(str(error), as_json)
+        except MemoryError:
+            _fail("out of memory; try fewer pictures, a smaller codebook or fewer jobs", as_json)
+
+    return guarded
+
+
+def _fail(message: str, as_json: bool) -> NoReturn:
+    print(f"error: {printable(message)}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"error": message}))
+    raise typer.Exit(1)
+
+
+def report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
+    if not skipped:
+        return
+    for index in sorted(skipped):
+        print(f"skipped {printable(paths[index])}: {skipped[index]}", file=sys.stderr)
+    print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
+    raise typer.Exit(1 if len(skipped) == len(paths) else SKIPPED)
