@@ -87,7 +87,7 @@ def test_evaluate(pictures):
     arguments = ["evaluate", pictures, "--train-per-class", "4", "--splits", "2", *FAST]
     found = json.loads(run(*arguments, "--json").stdout)
     assert set(found["accuracy"]) == {"mean", "std", "splits"}
-    assert set(found["seconds"]) == {"extract", "codebook", "encode", "train", "test"}
+    assert set(found["seconds"]) == {"read", "sift", "codebook", "encode", "train", "test"}
     assert (found["images"], found["classes"]) == (36, 3)
     assert found["parameters"]["shared_codebook"] is False
     shared = json.loads(run(*arguments, "--json", "--shared-codebook").stdout)

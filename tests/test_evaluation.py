@@ -74,7 +74,7 @@ def test_result(pictures, shared_codebook):
     assert result["accuracy"]["mean"] > 90
     assert result["accuracy"]["std"] >= 0
     assert len(result["accuracy"]["splits"]) == 2
-    assert set(result["seconds"]) == {"extract", "codebook", "encode", "train", "test"}
+    assert set(result["seconds"]) == {"read", "sift", "codebook", "encode", "train", "test"}
     assert (result["images"], result["classes"]) == (36, 3)
     assert np.sum(result["confusion"]) == 2 * 3 * 8
     assert evaluate(paths, labels, small(), 4, 1)["accuracy"]["std"] is None

@@ -14,6 +14,9 @@ from . import config
 from .classifier import ImageClassifier, fit_together, rank
 from .stages import Stages
 
+SHARED_STAGES = ("read", "sift", "codebook")
+"""Stages whose work several classifiers share."""
+
 
 def evaluate(
     paths: Sequence[str],
@@ -69,8 +72,8 @@ def evaluate_all(
     """Evaluate several classifiers of different methods on the same splits.
 
     Images are read twice altogether, and each k-means codebook is learnt once
-    for all of them. The seconds of ``extract`` and ``codebook`` are those of
-    all together; the others are each one's own.
+    for all of them. The seconds of ``read``, ``sift`` and ``codebook`` are those
+    of all together; the others are each one's own.
     """
     stages = stages or Stages()
     y = np.asarray(labels)
@@ -93,8 +96,7 @@ def evaluate_all(
             stages.add("test", time.perf_counter() - start)
             confusions.append(count_confusions(names, y[test], predicted))
         own_seconds = {
-            "extract": stages.seconds["extract"],
-            "codebook": stages.seconds["codebook"],
+            **{stage: stages.seconds[stage] for stage in SHARED_STAGES},
             "encode": sum(part.encode_seconds for part in own),
             "train": sum(part.train_seconds for part in own),
             "test": seconds,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -135,13 +136,15 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """An unfitted encoder of our own."""
         return LRREncoder() if self.encoder is None else clone(self.encoder)
 
+    def read(self, image: Image) -> NDArray[np.float32]:
+        """Gray values of one image, shrunk if it is large."""
+        if isinstance(image, (str, os.PathLike)):
+            return read_image(image, self.max_side)
+        return shrink(as_gray(image), self.max_side)
+
     def describe(self, image: Image) -> DenseDescriptors:
         """Descriptors of one image."""
-        if isinstance(image, (str, os.PathLike)):
-            gray = read_image(image, self.max_side)
-        else:
-            gray = shrink(as_gray(image), self.max_side)
-        return dense_sift(gray, self.step, self.patch_size)
+        return dense_sift(self.read(image), self.step, self.patch_size)
 
     def vector(self, descriptors: DenseDescriptors) -> NDArray[np.float32]:
         """Vector of one image from its descriptors.
@@ -211,16 +214,19 @@ def fit_all(
             plans[key] = _Plan(seed, encoder_seed, quota, place, _Rows())
     wanted = sorted(set().union(*(plan.place for plan in plans.values())))
 
-    def sample(index: int) -> list[NDArray[np.float32] | None]:
-        values = _describe(first, images, index).values
-        return [
+    def sample(index: int) -> tuple[list[NDArray[np.float32] | None], list[float]]:
+        clock = _Clock()
+        values = _describe(first, images, index, clock).values
+        drawn = [
             _draw(values, plan.quota, plan.seed, plan.place[index]) if index in plan.place else None
             for plan in plans.values()
         ]
+        return drawn, clock.laps
 
-    with workers(first.n_jobs) as executor, stages.timed("extract"):
+    with workers(first.n_jobs) as executor, _divided(stages, ["read", "sift"]) as spent:
         results = ordered_map(sample, wanted, executor)
-        for drawn in stages.track("reading images", results, len(wanted)):
+        for drawn, laps in stages.track("reading images", results, len(wanted)):
+            spent += laps
             for plan, part in zip(plans.values(), drawn, strict=True):
                 if part is not None:
                     plan.rows.append(part)
@@ -298,18 +304,55 @@ class _Rows:
         self._used = 0
 
 
+class _Clock:
+    """Seconds from one lap to the next."""
+
+    def __init__(self) -> None:
+        self.laps: list[float] = []
+        self._last = time.perf_counter()
+
+    def lap(self) -> None:
+        now = time.perf_counter()
+        self.laps.append(now - self._last)
+        self._last = now
+
+
+@contextmanager
+def _divided(stages: Stages, names: Sequence[str]) -> Iterator[NDArray[np.float64]]:
+    """Add the wall-clock time spent inside to several stages.
+
+    Threads run all at once, so their own seconds, to be added to what this
+    yields, say how the wall-clock time is to be divided. They are scaled to
+    it in place.
+    """
+    spent = np.zeros(len(names))
+    start = time.perf_counter()
+    yield spent
+    if spent.any():
+        spent *= (time.perf_counter() - start) / spent.sum()
+    for name, seconds in zip(names, spent.tolist(), strict=True):
+        stages.add(name, seconds)
+
+
 def _describe(
-    feature: SpatialPyramidFeatures, images: Sequence[Image], index: int
+    feature: SpatialPyramidFeatures, images: Sequence[Image], index: int, clock: _Clock
 ) -> DenseDescriptors:
-    """Descriptors of one image of many; what is wrong with an array is said with its index."""
+    """Descriptors of one image of many; what is wrong with an array is said with its index.
+
+    Reading and describing are a lap of the clock each.
+    """
     try:
-        return feature.describe(images[index])
+        gray = feature.read(images[index])
+        clock.lap()
+        descriptors = dense_sift(gray, feature.step, feature.patch_size)
     except ImageError:
         raise
     except ValueError as error:
         if isinstance(images[index], np.ndarray):
             raise ValueError(f"image {index}: {error}") from error
         raise
+    clock.lap()
+    return descriptors
 
 
 def _draw(values: NDArray[np.float32], quota: int, seed: int, place: int) -> NDArray[np.float32]:
@@ -337,25 +380,23 @@ def transform_all(
     matrices = [np.empty((len(images), f._n_features_out), np.float32) for f in features]
 
     def work(index: int) -> tuple[list[NDArray[np.float32]] | ImageError, list[float]]:
-        times = [time.perf_counter()]
+        clock = _Clock()
         try:
-            descriptors = _describe(first, images, index)
+            descriptors = _describe(first, images, index, clock)
         except ImageError as error:
-            return error, [time.perf_counter() - times[0]] + [0.0] * len(features)
-        times.append(time.perf_counter())
+            return error, [0.0] * (2 + len(features))
         vectors = []
         for feature in features:
             vectors.append(feature.vector(descriptors))
-            times.append(time.perf_counter())
-        return vectors, np.diff(times).tolist()
+            clock.lap()
+        return vectors, clock.laps
 
-    spent = np.zeros(1 + len(features))
-    start = time.perf_counter()
-    with workers(first.n_jobs) as executor:
+    names = ["read", "sift", *("encode" for _ in features)]
+    with workers(first.n_jobs) as executor, _divided(stages, names) as spent:
         results = ordered_map(work, range(len(images)), executor)
         tracked = stages.track("encoding images", results, len(images))
-        for index, (vectors, times) in enumerate(tracked):
-            spent += times
+        for index, (vectors, laps) in enumerate(tracked):
+            spent += laps
             if not isinstance(vectors, ImageError):
                 for matrix, vector in zip(matrices, vectors, strict=True):
                     matrix[index] = vector
@@ -363,12 +404,8 @@ def transform_all(
                 raise vectors
             else:
                 skipped[index] = vectors.reason
-    # Threads run all at once: the wall-clock time is divided as their own times are.
-    spent *= (time.perf_counter() - start) / spent.sum()
-    stages.add("extract", float(spent[0]))
-    stages.add("encode", float(spent[1:].sum()))
     if encode_seconds is not None:
-        encode_seconds[:] = spent[1:].tolist()
+        encode_seconds[:] = spent[2:].tolist()
     if skipped:
         matrices = [np.delete(matrix, sorted(skipped), axis=0) for matrix in matrices]
     return matrices

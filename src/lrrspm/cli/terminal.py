@@ -99,6 +99,8 @@ def print_methods(results: dict[str, dict[str, Any]]) -> None:
     """One line a method: accuracy, and the seconds that were its own."""
     from rich.table import Table
 
+    from ..evaluation import SHARED_STAGES
+
     table = Table("method", box=None, pad_edge=False)
     for name in ("accuracy %", "coding s", "training s", "testing s"):
         table.add_column(name, justify="right")
@@ -111,8 +113,7 @@ def print_methods(results: dict[str, dict[str, Any]]) -> None:
             *(f"{seconds[stage]:.1f}" for stage in ("encode", "train", "test")),
         )
     print_table(table)
-    shared = {stage: seconds[stage] for stage in ("extract", "codebook")}
-    parts = ", ".join(f"{name} {value:.1f}" for name, value in shared.items())
+    parts = ", ".join(f"{stage} {seconds[stage]:.1f}" for stage in SHARED_STAGES)
     print(f"seconds for all together: {parts}")
 
 
