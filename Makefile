@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench accuracy readme clean
+.PHONY: demo test lint bench paper readme clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -19,10 +19,9 @@ lint: $(VENV)/test
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
-accuracy: $(VENV)/test
-	$(BIN)/python -m benchmarks.accuracy
-	$(BIN)/python -m benchmarks.methods
-	$(BIN)/python -m benchmarks.scaling
+paper: $(VENV)/test
+	$(BIN)/lrrspm paper all --results benchmarks/results/paper
+	$(BIN)/lrrspm paper report --results benchmarks/results/paper -o docs/results.md
 
 readme: $(VENV)/test
 	$(BIN)/python -m benchmarks.readme

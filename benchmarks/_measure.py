@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import json
 import operator
 import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,11 +13,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+
+from lrrspm.environment import describe_environment, versions
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ("lrrspm", "numpy", "scipy", "numba", "scikit-learn", "pillow")
 PEERS = ("cyvlfeat", "opencv-python-headless", "faiss-cpu", "spams-bin")
 
 _MEETS = {">=": operator.ge, "<=": operator.le, "<": operator.lt}
@@ -89,17 +86,8 @@ def made_picture(height: int, width: int, seed: int = 0) -> NDArray[np.float32]:
 
 
 def environment() -> dict[str, Any]:
-    """Commit, versions and machine."""
-    return {
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "peers": {name: _version(name) for name in PEERS},
-        "blas": _blas(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-    }
+    """Commit, versions and machine, the peers' versions among them."""
+    return {**describe_environment(), "peers": versions(PEERS)}
 
 
 def save(name: str, result: dict[str, Any]) -> None:
@@ -135,41 +123,3 @@ def show(name: str, result: dict[str, Any]) -> None:
         value = "missing" if line["value"] is None else f"{line['value']:.4g}"
         target, met = line["target"] or "", words[line["met"]]
         print(f"{name:<11}{line['what']:<66}{value:>9}  {target:<8}{met}", flush=True)
-
-
-def _commit() -> str:
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(ROOT), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        commit = git("rev-parse", "HEAD")
-        # Results of this very run do not count as changes.
-        changed = git("status", "--porcelain", "--", ".", ":(exclude)benchmarks/results")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return f"{commit}+dirty" if changed else commit
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "missing"
-
-
-def _blas() -> list[str]:
-    import scipy.linalg  # noqa: F401  (it brings a BLAS of its own)
-
-    fields = ("internal_api", "version", "architecture")
-    libraries = (lib for lib in ThreadpoolController().info() if lib["user_api"] == "blas")
-    return sorted({" ".join(str(lib.get(field)) for field in fields) for lib in libraries})
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())

@@ -142,9 +142,9 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             return read_image(image, self.max_side)
         return shrink(as_gray(image), self.max_side)
 
-    def describe(self, image: Image) -> DenseDescriptors:
-        """Descriptors of one image."""
-        return dense_sift(self.read(image), self.step, self.patch_size)
+    def describe(self, gray: NDArray[np.float32]) -> DenseDescriptors:
+        """Descriptors of one image that was read."""
+        return dense_sift(gray, self.step, self.patch_size)
 
     def vector(self, descriptors: DenseDescriptors) -> NDArray[np.float32]:
         """Vector of one image from its descriptors.
@@ -344,7 +344,7 @@ def _describe(
     try:
         gray = feature.read(images[index])
         clock.lap()
-        descriptors = dense_sift(gray, feature.step, feature.patch_size)
+        descriptors = feature.describe(gray)
     except ImageError:
         raise
     except ValueError as error:

@@ -1,0 +1,286 @@
+"""The command that repeats the paper's experiments."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import config
+from .app import SKIPPED, command
+from .options import DataDir, Jobs, Json, Seed
+from .terminal import print_json, print_table, progress, text
+
+if TYPE_CHECKING:
+    from ..paper.experiments import Options
+    from ..paper.page import Page, Table
+    from ..paper.results import Results
+
+
+class Codebook(StrEnum):
+    """Where the codebook comes from."""
+
+    all = "all"
+    training = "training"
+
+
+class Format(StrEnum):
+    """How tables are printed."""
+
+    text = "text"
+    markdown = "markdown"
+    html = "html"
+
+
+@command
+def paper(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WHAT...",
+            help="table3, table4, table5, table7, table8, table9, table10, figure1, figure3, "
+            "figure4; copies, scaling, factors: why numbers differ; all; or report: the page of "
+            "what was run so far.",
+        ),
+    ],
+    results_dir: Annotated[
+        Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
+    ] = Path("lrrspm-paper"),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where report writes the page, .html or .md  [default: report.html in --results]",
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Few images, small codebooks: to see it work in two minutes."),
+    ] = False,
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", help="Methods with commas between them  [default: all seven]"),
+    ] = None,
+    splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
+    codebook: Annotated[
+        Codebook,
+        typer.Option(
+            "--codebook",
+            help="Learnt from all images, test images too, as the authors did, or from the "
+            "training images of each split.",
+        ),
+    ] = Codebook.all,
+    normalize_codes: Annotated[
+        bool,
+        typer.Option(
+            "--normalize-codes",
+            help="Divide codes by their length, as Algorithm 1 says but the program does not do.",
+        ),
+    ] = False,
+    leave_out_copies: Annotated[
+        bool,
+        typer.Option(
+            "--leave-out-copies", help="Do not test images that are copies of training images."
+        ),
+    ] = False,
+    form: Annotated[Format, typer.Option("--format", help="How tables are printed.")] = Format.text,
+    seed: Seed = config.SEED,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
+    """Repeat the paper's tables and figures, its numbers beside ours.
+
+    Results are kept as they are made: a run that was stopped goes on where it
+    was, and what is there already is not computed again. Data sets that are
+    not on this machine are marked "not run"; 'lrrspm datasets' lists them.
+
+    Example: lrrspm paper table4 --quick
+    """
+    from ..paper.experiments import PARTS, Options
+    from ..paper.results import Results
+    from ..paper.settings import ALL_IMAGES, TRAINING_IMAGES
+
+    parts = _check_parts(what, PARTS)
+    options = Options(
+        quick=quick,
+        methods=_check_methods(methods),
+        splits=splits,
+        codebook=ALL_IMAGES if codebook == Codebook.all else TRAINING_IMAGES,
+        normalize_codes=normalize_codes,
+        leave_out_copies=leave_out_copies,
+        seed=seed,
+    )
+    results = Results(results_dir)
+    failed = _compute(parts, results, data_dir, options, jobs)
+    page = None
+    if set(what) & {"all", "report"}:
+        from ..paper.report import make_page
+
+        page = make_page(results, options)
+    written = _write(parts, page, results, options, output)
+    if as_json:
+        print_json(
+            results=str(results.path),
+            written=[str(path) for path in written],
+            failed=failed,
+            parts={part: _describe(part, results, options) for part in parts},
+        )
+    else:
+        for part in parts:
+            _show(part, results, options, form)
+        for path in written:
+            print(f"wrote {path}")
+    if failed:
+        raise typer.Exit(SKIPPED)
+
+
+def _check_parts(what: list[str], known: tuple[str, ...]) -> list[str]:
+    """The parts to run; none for "report", which shows what is there."""
+    unknown = [name for name in what if name not in (*known, "all", "report")]
+    if unknown:
+        choices = ", ".join((*known, "all", "report"))
+        raise typer.BadParameter(f"{unknown[0]!r} is none of: {choices}", param_hint="WHAT")
+    return [part for part in known if part in what or "all" in what]
+
+
+def _check_methods(given: str | None) -> tuple[str, ...]:
+    from ..methods import METHODS, find_method
+
+    names = tuple(METHODS) if given is None else tuple(name.strip() for name in given.split(","))
+    try:
+        return tuple(find_method(name).name for name in names)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--methods") from None
+
+
+def _compute(
+    parts: list[str], results: Results, data_dir: Path | None, options: Options, jobs: int
+) -> list[str]:
+    """Compute what is missing; returns what failed."""
+    from ..datasets import data_root
+    from ..paper import figures
+    from ..paper.experiments import needed
+    from ..paper.runner import run
+    from ..stages import Stages
+
+    root = data_root(data_dir)
+    settings = [setting for part in parts for setting in needed(part, options)]
+    with progress() as listener:
+        stages = Stages(listener)
+        for part in ("figure1", "figure3"):
+            if part in parts:
+                figures.compute(part, results, root, options, jobs, stages)
+        run(settings, results, root, jobs, stages)
+    records = (results.records.get(setting.key, {}) for setting in dict.fromkeys(settings))
+    return sorted({record["error"] for record in records if "error" in record})
+
+
+def _write(
+    parts: list[str],
+    page: Page | None,
+    results: Results,
+    options: Options,
+    output: Path | None,
+) -> list[Path]:
+    """Figures as files, and the page where it was asked for."""
+    from ..modelfile import write_atomically
+    from ..paper import figures
+    from ..paper.experiments import FIGURES
+    from ..paper.page import to_html, to_markdown
+
+    written = []
+    for part in (p for p in parts if p in FIGURES):
+        figure = figures.draw(part, results, options)
+        if figure is not None:
+            written += figures.save(part, figure, results.folder)
+    if page is None:
+        return written
+    path = output or results.folder / "report.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".md":
+        folder = path.parent / "figures"
+        folder.mkdir(exist_ok=True)
+        for picture in page.pictures():
+            write_atomically(folder / f"{picture.name}.svg", picture.svg)
+        content = to_markdown(page, folder.name)
+    else:
+        content = to_html(page)
+    write_atomically(path, content.encode())
+    return [*written, path]
+
+
+def _describe(part: str, results: Results, options: Options) -> Any:
+    """A part as JSON."""
+    from dataclasses import asdict
+
+    from ..paper import figures
+    from ..paper.experiments import TABLES
+    from ..paper.report import study_table
+    from ..paper.tables import cells
+
+    if part in TABLES:
+        return {
+            row: {
+                name: {**asdict(cell), "deviations": cell.deviations} for name, cell in line.items()
+            }
+            for row, line in cells(part, results, options).items()
+        }
+    if part == "figure4":
+        return {
+            name: [{"value": v, "mean": m, "std": s} for v, (m, s) in curve.items()]
+            for name, curve in figures.curve_points(results, options).items()
+        }
+    if part in ("figure1", "figure3"):
+        record = figures.find(part, results, options)
+        return record and record["values"]
+    return asdict(study_table(part, results, options))
+
+
+def _show(part: str, results: Results, options: Options, form: Format) -> None:
+    from ..paper.experiments import FIGURES, TABLES
+    from ..paper.page import html_table, markdown_table
+    from ..paper.report import say, study_table
+    from ..paper.tables import make_table
+
+    if part in FIGURES:
+        print(f"{part}: {say(part, results, options)}\n")
+        return
+    make = make_table if part in TABLES else study_table
+    table = make(part, results, options)
+    if form == Format.text:
+        _print(table)
+    elif form == Format.html:
+        print(html_table(table))
+    else:
+        print("\n\n".join([f"**{table.title}**", markdown_table(table), *table.notes]) + "\n")
+
+
+def _print(table: Table) -> None:
+    from rich.table import Table as RichTable
+
+    made = RichTable(box=None, pad_edge=False)
+    for place, name in enumerate(table.header):
+        made.add_column(text(name), justify="right" if place else "left")
+    for row in table.rows:
+        made.add_row(*(text_lines(cell) for cell in row))
+    print(table.title)
+    print_table(made)
+    for note in table.notes:
+        print_table(text(note))
+    print()
+
+
+def text_lines(cell: tuple[str, ...]) -> Any:
+    """A cell of several lines, the first in bold."""
+    from rich.text import Text
+
+    first, *others = cell
+    made = Text(first, style="bold")
+    for line in others:
+        made.append(f"\n{line}", style="not bold dim")
+    return made

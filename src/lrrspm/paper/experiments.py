@@ -1,0 +1,269 @@
+"""Which settings each table and figure needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .. import config
+from ..methods import METHODS
+from .settings import ALL_IMAGES, EVEN, TRAINING_IMAGES, Setting
+from .variants import FLAT
+
+SIZES = (10, 20, 30, 40, 50)
+"""Training images a class in tables 7 to 10."""
+
+TIMED = 50
+"""Training images a class of table 10; the paper does not say how many it had."""
+
+REGULARIZATION = {"Caltech256": 0.24, "17flowers": 0.145}
+"""The paper's lambda where it is not 0.7."""
+
+# A quick run: a fifth of the training images, few images, a small codebook.
+_QUICK_SHARE, _QUICK_IMAGES, _QUICK_ATOMS, _QUICK_SAMPLES, _QUICK_SPLITS = 5, 30, 64, 20_000, 2
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the person who runs the experiments can choose."""
+
+    quick: bool = False
+    methods: tuple[str, ...] = tuple(METHODS)
+    splits: int = config.SPLITS
+    codebook: str = ALL_IMAGES
+    normalize_codes: bool = False
+    leave_out_copies: bool = False
+    seed: int = config.SEED
+
+    @property
+    def rounds(self) -> int:
+        """Splits that are run."""
+        return min(self.splits, _QUICK_SPLITS) if self.quick else self.splits
+
+    def training(self, train_per_class: int) -> int:
+        """Training images a class that are used where the paper has so many."""
+        return max(2, train_per_class // _QUICK_SHARE) if self.quick else train_per_class
+
+    def setting(self, dataset: str, train_per_class: int, **changes: Any) -> Setting:
+        """The first split of an experiment, with these options."""
+        values = {
+            "regularization": REGULARIZATION.get(dataset, config.REGULARIZATION),
+            "codebook": self.codebook,
+            "normalize_codes": self.normalize_codes,
+            "leave_out_copies": self.leave_out_copies,
+            "seed": self.seed,
+            **changes,
+        }
+        full = Setting(dataset, train_per_class, **values)
+        if not self.quick:
+            return full
+        return replace(
+            full,
+            train_per_class=self.training(train_per_class),
+            images_per_class=_QUICK_IMAGES,
+            codebook_size=min(full.codebook_size, _QUICK_ATOMS),
+            n_samples=min(full.n_samples, _QUICK_SAMPLES),
+        )
+
+    def over_splits(self, setting: Setting, rounds: int | None = None) -> list[Setting]:
+        return [replace(setting, split=split) for split in range(rounds or self.rounds)]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: a data set, training images a class, a size of the codebook."""
+
+    dataset: str
+    train_per_class: int
+    codebook_size: int = config.CODEBOOK_SIZE
+
+
+TABLES: dict[str, tuple[Column, ...]] = {
+    "table3": tuple(Column("Caltech101", 30, k) for k in (256, 512, 1024, 2048, 4096)),
+    "table4": tuple(Column(name, 100) for name in ("OT", "FP", "LS")),
+    "table5": tuple(Column(name, 30) for name in ("Caltech101", "Caltech256", "17flowers")),
+    "table7": tuple(Column("COIL20", n) for n in SIZES),
+    "table8": tuple(Column("COIL100", n) for n in SIZES),
+    "table9": tuple(Column("YaleB", n) for n in SIZES),
+    "table10": tuple(Column(name, TIMED) for name in ("COIL20", "COIL100", "YaleB")),
+}
+FIGURES = ("figure1", "figure3", "figure4")
+STUDIES = ("copies", "scaling", "factors")
+PARTS = (*TABLES, *FIGURES, *STUDIES)
+
+OWN_CODEBOOK = "LrrSPM, codebook from training images"
+
+
+def table_rows(table: str, options: Options) -> dict[str, dict[str, Any]]:
+    """The rows of a table: a name, and what it changes in a setting."""
+    methods = [m for m in METHODS if m in options.methods]
+    if table == "table3":
+        methods = [m for m in methods if m == config.METHOD]
+    rows: dict[str, dict[str, Any]] = {method: {"method": method} for method in methods}
+    beside = options.codebook == ALL_IMAGES and table not in ("table3", "table10")
+    if beside and config.METHOD in methods:
+        rows[OWN_CODEBOOK] = {"method": config.METHOD, "codebook": TRAINING_IMAGES}
+    return rows
+
+
+def cell_settings(column: Column, changes: dict[str, Any], options: Options) -> list[Setting]:
+    """The splits behind one cell of a table."""
+    setting = options.setting(
+        column.dataset, column.train_per_class, codebook_size=column.codebook_size, **changes
+    )
+    return options.over_splits(setting)
+
+
+LAMBDAS = tuple(round(0.2 + 0.1 * i, 1) for i in range(19))
+EPSILONS = tuple(round(0.5 + 0.02 * i, 2) for i in range(26))
+
+
+def curves(options: Options) -> dict[str, dict[float, list[Setting]]]:
+    """Figure 4: for each value of lambda and of epsilon its splits on OT."""
+    step = 6 if options.quick else 1
+
+    def splits(**changes: Any) -> list[Setting]:
+        return options.over_splits(options.setting("OT", 100, **changes))
+
+    return {
+        "lambda": {value: splits(regularization=value) for value in LAMBDAS[::step]},
+        "epsilon": {value: splits(threshold=value) for value in EPSILONS[::step]},
+    }
+
+
+def copies(options: Options) -> dict[str, tuple[list[Setting], list[Setting]]]:
+    """For each method its splits on LS: all test images, and those without a training copy."""
+    found = {}
+    for method in METHODS:
+        if method in options.methods:
+            kept, left_out = (
+                options.setting("LS", 100, method=method, leave_out_copies=way)
+                for way in (False, True)
+            )
+            found[method] = (options.over_splits(kept), options.over_splits(left_out))
+    return found
+
+
+# Histograms of this many descriptors that sum to 1, at a C this much squared times as
+# large, are plain counts to the classifier.
+_DESCRIPTORS = 1500
+SCALES: dict[str, tuple[str, dict[str, Any]]] = {
+    "linear, length 1 (ours)": ("Linear", {}),
+    "linear, sum 1": ("Linear", {"norm": "l1"}),
+    "linear, plain counts": ("Linear", {"norm": "l1", "C": config.C * _DESCRIPTORS**2}),
+    "kernel, C = 0.01": ("Kernel", {"C": 0.01}),
+    "kernel, C = 0.1": ("Kernel", {"C": 0.1}),
+    "kernel, C = 1": ("Kernel", {"C": 1.0}),
+    "kernel, C = 10 (ours)": ("Kernel", {}),
+}
+
+
+def scaling(options: Options) -> dict[str, dict[str, list[Setting]]]:
+    """What the scale of histograms, and C, do to the baselines on OT."""
+    return {
+        name: {
+            kind: options.over_splits(options.setting("OT", 100, method=machine + kind, **changes))
+            for kind in ("BOF", "SPM")
+            if machine + kind in options.methods
+        }
+        for name, (machine, changes) in SCALES.items()
+    }
+
+
+FACTORS: dict[str, dict[str, dict[str, Any]]] = {
+    "image reading": {
+        "longer side at most 200": {"max_side": 200},
+        "longer side at most 250": {"max_side": 250},
+        "not resized": {"max_side": None},
+        "resized by Pillow's bicubic": {"variant": "resized to 300 by Pillow's bicubic"},
+        "resized by the nearest pixel": {"variant": "resized to 300 by the nearest pixel"},
+        "all 200 x 200, as in some copies": {"variant": "resized to 200 x 200"},
+        "enlarged to 300": {"variant": "enlarged to 300"},
+    },
+    "descriptors": {
+        FLAT: {"variant": FLAT},
+        "step 4": {"step": 4},
+        "step 8": {"step": 8},
+        "patches of 24": {"patch_size": 24},
+    },
+    "sampling": {
+        "codebook from training images": {"codebook": TRAINING_IMAGES},
+        "20 000 descriptors": {"n_samples": 20_000},
+        "1 000 000 descriptors": {"n_samples": 1_000_000},
+        "another seed of the codebook": {"codebook_seed": 1},
+        "a third seed of the codebook": {"codebook_seed": 2},
+        "1024 atoms": {"codebook_size": 1024},
+    },
+    "codes": {
+        "codes normalised (Algorithm 1)": {"normalize_codes": True},
+        "not truncated": {"threshold": 0.0},
+        "lambda 0.145": {"regularization": 0.145},
+        "lambda 2": {"regularization": 2.0},
+    },
+    "classifier": {
+        "C = 1": {"C": 1.0},
+        "C = 15": {"C": 15.0},
+        "C = 20": {"C": 20.0},
+        "C = 100": {"C": 100.0},
+    },
+    "protocol": {
+        "evenly spaced training images": {"choice": EVEN},
+    },
+}
+FACTOR_SETS = (("LS", 100), ("COIL20", 10))
+
+
+def factor_base(dataset: str, train: int, options: Options) -> list[Setting]:
+    """The splits that each factor is compared with."""
+    return options.over_splits(options.setting(dataset, train))
+
+
+def more_rounds(dataset: str, train: int, options: Options) -> list[Setting]:
+    """The same with twice as many splits: ten where the paper has five, as in its program."""
+    return options.over_splits(options.setting(dataset, train), 2 * options.rounds)
+
+
+def factor(dataset: str, train: int, changes: dict[str, Any], options: Options) -> list[Setting]:
+    """The splits of one factor."""
+    return options.over_splits(options.setting(dataset, train, **changes))
+
+
+def needed(part: str, options: Options) -> list[Setting]:
+    """Every setting that a part of the page needs; none for figures with numbers of their own."""
+    return list(dict.fromkeys(_NEEDED.get(part, _table_settings)(part, options)))
+
+
+def _table_settings(table: str, options: Options) -> Iterator[Setting]:
+    for changes in table_rows(table, options).values():
+        for column in TABLES[table]:
+            yield from cell_settings(column, changes, options)
+
+
+def _factor_settings(_: str, options: Options) -> Iterator[Setting]:
+    if config.METHOD not in options.methods:
+        return
+    for dataset, train in FACTOR_SETS:
+        yield from more_rounds(dataset, train, options)
+        for changes in (c for group in FACTORS.values() for c in group.values()):
+            yield from factor(dataset, train, changes, options)
+
+
+def _curve_settings(_: str, options: Options) -> Iterator[Setting]:
+    for curve in curves(options).values():
+        for splits in curve.values():
+            yield from splits
+
+
+_NEEDED: dict[str, Callable[[str, Options], Iterable[Setting]]] = {
+    "figure1": lambda part, options: (),
+    "figure3": lambda part, options: (),
+    "figure4": _curve_settings,
+    "copies": lambda part, options: (
+        setting for pair in copies(options).values() for half in pair for setting in half
+    ),
+    "scaling": lambda part, options: (
+        setting for row in scaling(options).values() for cell in row.values() for setting in cell
+    ),
+    "factors": _factor_settings,
+}

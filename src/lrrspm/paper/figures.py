@@ -1,0 +1,295 @@
+"""Figures 1, 3 and 4: their numbers, and how they are drawn."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import config
+from ..datasets import load, locate
+from ..encoders import LRREncoder
+from ..features import fit_all
+from ..images import read_image
+from ..modelfile import write_atomically
+from ..sparse import SparseEncoder
+from ..stages import Stages
+from .experiments import Options, curves
+from .published import read_published
+from .results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Figure 1 of the paper is of Caltech101; without it any set with enough descriptors will do.
+_CODEBOOK_SETS = ("Caltech101", "LS", "YaleB", "COIL20")
+_ATOMS, _QUICK_ATOMS = 5120, 512
+_SAMPLES = 6
+"""Images of each subject in the dictionary, and as many in the test, of figure 3."""
+
+# Colours and marks that stay apart in print and for colour-blind readers.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73")
+_MARKS = ("o", "s", "^")
+
+
+def compute(
+    name: str,
+    results: Results,
+    root: Path,
+    options: Options,
+    n_jobs: int | None = None,
+    stages: Stages | None = None,
+) -> None:
+    """Compute the numbers of figure 1 or 3, if they are not there and the data are."""
+    parameters = _parameters(name, root, options)
+    if parameters is None or results.figure(parameters) is not None:
+        return
+    start = time.perf_counter()
+    if name == "figure1":
+        values = _singular_values(parameters, root, options, n_jobs, stages or Stages())
+    else:
+        values = _face_codes(root, options)
+    results.add_figure(parameters, values=values, wall=round(time.perf_counter() - start, 3))
+
+
+def _parameters(name: str, root: Path | None, options: Options) -> dict[str, Any] | None:
+    """What decides the numbers of a figure; None where its data set is not here."""
+    names = _CODEBOOK_SETS if name == "figure1" else ("YaleB",)
+    found = [n for n in names if root is not None and locate(n, root) is not None]
+    if not found:
+        return None
+    common = {"figure": name, "dataset": found[0], "seed": options.seed}
+    if name == "figure1":
+        size = _QUICK_ATOMS if options.quick else _ATOMS
+        return {**common, "codebook_size": size, "quick": options.quick}
+    return {**common, "samples": _SAMPLES}
+
+
+def find(name: str, results: Results, options: Options) -> dict[str, Any] | None:
+    """Numbers of figure 1 or 3, of whatever data set they were computed from."""
+    for record in results.records.values():
+        setting = record["setting"]
+        same = setting.get("figure") == name and setting["seed"] == options.seed
+        if same and setting.get("quick", options.quick) == options.quick:
+            return record
+    return None
+
+
+def _singular_values(
+    parameters: dict[str, Any],
+    root: Path,
+    options: Options,
+    n_jobs: int | None,
+    stages: Stages,
+) -> dict[str, Any]:
+    """Singular values of a codebook from all images of a set."""
+    setting = options.setting(parameters["dataset"], 1)
+    features = setting.features(n_jobs)
+    features.encoder.set_params(codebook_size=parameters["codebook_size"])
+    paths, _ = load(parameters["dataset"], root)
+    fit_all([features], paths, [np.arange(len(paths))], stages)
+    codebook = features.encoder_.codebook_.astype(np.float64)
+    values = np.linalg.svd(codebook, compute_uv=False)
+    return {"images": len(paths), "singular_values": values.round(6).tolist()}
+
+
+def energy_share(values: list[float], top: int, power: int) -> float:
+    """Share of the first ones in the sum of singular values to a power."""
+    powers = np.asarray(values) ** power
+    return float(powers[:top].sum() / powers.sum())
+
+
+def _face_codes(root: Path, options: Options) -> dict[str, Any]:
+    """Codes of faces of two subjects over a dictionary of other faces of the same two."""
+    paths, labels = load("YaleB", root)
+    rng = np.random.default_rng(options.seed)
+    dictionary, tested = [], []
+    subjects = sorted(set(labels))[:2]
+    for subject in subjects:
+        members = [path for path, label in zip(paths, labels, strict=True) if label == subject]
+        chosen = rng.choice(members, 2 * _SAMPLES, replace=False).tolist()
+        dictionary += chosen[:_SAMPLES]
+        tested += chosen[_SAMPLES:]
+    atoms, faces = _faces(dictionary), _faces(tested)
+    encoders = {
+        "sparse": SparseEncoder(codebook=atoms),
+        "ridge": LRREncoder(codebook=atoms, threshold=0),
+        "truncated": LRREncoder(codebook=atoms),
+    }
+    codes = {name: encoder.fit(atoms).transform(faces) for name, encoder in encoders.items()}
+    return {
+        "subjects": subjects,
+        "dictionary": [Path(path).name for path in dictionary],
+        "tested": [Path(path).name for path in tested],
+        "codes": {name: matrix[0].round(6).tolist() for name, matrix in codes.items()},
+        "singular_values": {
+            name: np.linalg.svd(matrix, compute_uv=False).round(6).tolist()
+            for name, matrix in codes.items()
+        },
+    }
+
+
+def _faces(paths: list[str]) -> NDArray[np.float32]:
+    """Faces as vectors of length 1, one a row."""
+    rows = np.stack([read_image(path, None).ravel() for path in paths])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def draw(name: str, results: Results, options: Options) -> Figure | None:
+    """A figure, or None where it has no numbers yet."""
+    with _style():
+        if name == "figure4":
+            return _draw_curves(results, options)
+        record = find(name, results, options)
+        if record is None:
+            return None
+        values = record["values"]
+        return _draw_spectrum(record) if name == "figure1" else _draw_codes(values)
+
+
+def to_bytes(figure: Figure, kind: str) -> bytes:
+    """A figure as a file, the same bytes for the same numbers."""
+    content = io.BytesIO()
+    nothing = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    with _style():
+        figure.savefig(content, format=kind, metadata=nothing, dpi=150)
+    return content.getvalue()
+
+
+def save(name: str, figure: Figure, folder: Path) -> list[Path]:
+    """Write a figure as SVG and PNG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.{kind}" for kind in ("svg", "png")]
+    for path in paths:
+        write_atomically(path, to_bytes(figure, path.suffix[1:]))
+    return paths
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    import matplotlib
+
+    settings: Any = {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 9,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "svg.hashsalt": "lrrspm",
+        "svg.fonttype": "none",
+    }
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def _new_figure(rows: int, columns: int) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(3.6 * columns, 2.7 * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _draw_spectrum(record: dict[str, Any]) -> Figure:
+    values = record["values"]["singular_values"]
+    setting = record["setting"]
+    index = np.arange(1, len(values) + 1)
+    figure, ((left, right),) = _new_figure(1, 2)
+    left.plot(index, values, color=_COLOURS[0])
+    left.set(
+        title=f"a codebook of {setting['codebook_size']} atoms ({setting['dataset']})",
+        xlabel="index",
+        ylabel="singular value",
+        ylim=(0, None),
+    )
+    for power, colour, line in ((1, _COLOURS[1], "--"), (2, _COLOURS[2], "-")):
+        share = 100 * np.cumsum(np.asarray(values) ** power) / np.sum(np.asarray(values) ** power)
+        label = "of the singular values" if power == 1 else "of their squares"
+        right.plot(index, share, line, color=colour, label=label)
+    right.set(title="energy", xlabel="first so many", ylabel="share of the sum, %", ylim=(0, 101))
+    right.legend(frameon=False, loc="lower right")
+    return figure
+
+
+_CODES = {
+    "sparse": "sparse code (eq. 2.3)",
+    "ridge": "ridge, not truncated (eq. 3.3)",
+    "truncated": "truncated LRR (eq. 3.4)",
+}
+
+
+def _draw_codes(values: dict[str, Any]) -> Figure:
+    figure, axes = _new_figure(2, 2)
+    atoms = np.arange(1, 2 * _SAMPLES + 1)
+    for axis, (name, title) in zip(axes.ravel(), _CODES.items(), strict=False):
+        code = np.asarray(values["codes"][name])
+        for subject, part in enumerate((slice(0, _SAMPLES), slice(_SAMPLES, None))):
+            axis.bar(
+                atoms[part],
+                code[part],
+                color=_COLOURS[subject],
+                hatch=("", "///")[subject],
+                edgecolor="white",
+                label=f"subject {subject + 1}",
+            )
+        axis.axhline(0, color="black", linewidth=0.6)
+        axis.set(title=title, xlabel="atom", ylabel="coefficient", xticks=atoms)
+    axes[0, 0].legend(frameon=False)
+    last = axes[1, 1]
+    index = np.arange(1, 2 * _SAMPLES + 1)
+    for (name, title), colour, mark in zip(_CODES.items(), _COLOURS, _MARKS, strict=True):
+        label = title.partition(" (")[0]
+        last.plot(index, values["singular_values"][name], color=colour, marker=mark, label=label)
+    last.set(title="singular values of the codes", xlabel="index", ylabel="singular value")
+    last.set_xticks(index)
+    last.legend(frameon=False)
+    return figure
+
+
+def _draw_curves(results: Results, options: Options) -> Figure | None:
+    points = curve_points(results, options)
+    if not any(points.values()):
+        return None
+    claims = read_published()["figure4"]["claim"]
+    figure, (axes,) = _new_figure(1, 2)
+    fixed = {
+        "lambda": f"epsilon {config.THRESHOLD:.0%}",
+        "epsilon": f"lambda {config.REGULARIZATION}",
+    }
+    for axis, (name, curve), colour, mark in zip(
+        axes, points.items(), _COLOURS, _MARKS, strict=False
+    ):
+        factor = 100 if name == "epsilon" else 1
+        x = [factor * value for value in curve]
+        means, stds = (np.array([cell[i] for cell in curve.values()]) for i in (0, 1))
+        low, high = claims[name]
+        if not options.quick:
+            axis.axhspan(low, high, color="0.9", label=f"paper's range, {low} to {high}")
+        axis.errorbar(
+            x, means, stds, color=colour, marker=mark, markersize=3, linewidth=1, capsize=2,
+            label="ours, mean ± sd",
+        )  # fmt: skip
+        label = "lambda" if name == "lambda" else "epsilon, %"
+        axis.set(title=f"{name} ({fixed[name]})", xlabel=label, ylabel="accuracy, %")
+        axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+    return figure
+
+
+def curve_points(results: Results, options: Options) -> dict[str, dict[float, tuple[float, float]]]:
+    """Figure 4: mean and standard deviation at each value that was run."""
+    found: dict[str, dict[float, tuple[float, float]]] = {}
+    for name, curve in curves(options).items():
+        found[name] = {}
+        for value, splits in curve.items():
+            accuracies = [row["accuracy"] for row in results.rows(splits)]
+            if accuracies:
+                spread = stdev(accuracies) if len(accuracies) > 1 else 0.0
+                found[name][value] = (fmean(accuracies), spread)
+    return found

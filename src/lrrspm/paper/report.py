@@ -1,0 +1,247 @@
+"""One page: what was run, on what, every table and figure, and where we differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import config
+from ..datasets import DATASETS
+from . import experiments, figures, notes
+from .experiments import FIGURES, PARTS, STUDIES, TABLES, Options, needed
+from .page import Bullets, Heading, Page, Picture, Table, Text
+from .published import read_published
+from .results import Results
+from .settings import ALL_IMAGES
+from .tables import copies_table, factor_table, make_table, scaling_table
+
+TITLE = "The paper's tables and figures, ours beside them"
+
+
+def make_page(results: Results, options: Options) -> Page:
+    """Everything that has been computed, as a page."""
+    page = Page(TITLE)
+    _introduce(page, results, options)
+    page.add(Heading("Tables"))
+    for table in TABLES:
+        page.add(make_table(table, results, options))
+    page.add(Heading("Figures"))
+    for figure in FIGURES:
+        _add_figure(page, figure, results, options)
+    page.add(Heading("Copies in 15-Scene"), Text(notes.COPIES), copies_table(results, options))
+    _explain(page, results, options)
+    page.add(Heading("How long it took"), time_table(results, options))
+    return page
+
+
+def _introduce(page: Page, results: Results, options: Options) -> None:
+    page.add(
+        Text(
+            "*Fast Low Rank Representation based Spatial Pyramid Matching for Image "
+            "Classification* (Peng, Yan, Zhao, Tang, 2015). Made by `lrrspm paper report` from "
+            "result rows; no number is typed in. Beneath each of ours stands the paper's, and the "
+            "difference in standard deviations of both together."
+        )
+    )
+    if options.quick:
+        page.add(
+            Text("**A quick run: few images, small codebooks. Not comparable with the paper.**")
+        )
+    page.add(Heading("What was run"), Bullets(tuple(_protocol(options))))
+    page.add(Text("On " + "; ".join(_machines(results)) + "."))
+    page.add(_datasets_table(results, options))
+
+
+def _protocol(options: Options) -> list[str]:
+    codebook = (
+        "from all images, test images included, as the authors did; one for a data set"
+        if options.codebook == ALL_IMAGES
+        else "from the training images of each split"
+    )
+    normalised = (
+        "divided by their length, as Algorithm 1 says"
+        if options.normalize_codes
+        else "not divided by their length, as in the authors' program; Algorithm 1 says otherwise"
+    )
+    copies = "left out" if options.leave_out_copies else "kept (see below what that does)"
+    return [
+        f"{options.rounds} random splits a class, all other images tested; seed {options.seed}.",
+        f"Codebook (k-means, {config.CODEBOOK_SIZE} atoms, {config.N_SAMPLES:,} descriptors) "
+        f"{codebook}.",
+        f"LrrSPM: epsilon {config.THRESHOLD}, lambda {config.REGULARIZATION} ("
+        + ", ".join(f"{value} on {name}" for name, value in experiments.REGULARIZATION.items())
+        + f"); codes {normalised}.",
+        f"SVM: one against the rest, squared hinge, C = {config.C:g}, no bias; intersection kernel "
+        "of unit diagonal for KernelBOF and KernelSPM.",
+        f"Test images that are copies of training images: {copies}.",
+    ]
+
+
+def _machines(results: Results) -> list[str]:
+    found: dict[str, None] = {}
+    for environment in results.environments.values():
+        packages = environment["packages"]
+        found[
+            f"{environment['cores']} cores of an {environment['cpu']} ({environment['system']}), "
+            f"Python {environment['python']}, NumPy {packages['numpy']}, "
+            f"lrrspm {packages['lrrspm']}, commit {environment['commit'][:10]}"
+        ] = None
+    return list(found) or ["nothing yet"]
+
+
+def _datasets_table(results: Results, options: Options) -> Table:
+    counts: dict[str, int] = {}
+    for record in results.records.values():
+        if "error" not in record and record["kind"] == "row":
+            name = record["setting"]["dataset"]
+            counts[name] = max(counts.get(name, 0), record["images"])
+    rows = tuple(
+        (
+            (name,),
+            (data.title,),
+            (str(data.images),),
+            (str(data.classes),),
+            (f"{counts[name]} images" if name in counts else "not run",),
+        )
+        for name, data in DATASETS.items()
+    )
+    return Table("Data sets", ("name", "what", "images", "classes", "run on"), rows)
+
+
+def _add_figure(page: Page, name: str, results: Results, options: Options) -> None:
+    title = f"Figure {name.removeprefix('figure')}. {_FIGURES[name]}"
+    page.add(Heading(title, 3))
+    figure = figures.draw(name, results, options)
+    if figure is not None:
+        caption = _CAPTIONS[name](results, options)[0]
+        page.add(Picture(name, figures.to_bytes(figure, "svg"), caption))
+    page.add(Text(say(name, results, options)))
+
+
+def say(figure: str, results: Results, options: Options) -> str:
+    """What a figure shows, in words and numbers."""
+    if figures.draw(figure, results, options) is None:
+        return "not run"
+    return _CAPTIONS[figure](results, options)[1]
+
+
+_FIGURES = {
+    "figure1": "Singular values of a codebook",
+    "figure3": "Codes of a face over faces of two people",
+    "figure4": "Influence of lambda and epsilon on OT",
+}
+
+
+def _say_spectrum(results: Results, options: Options) -> tuple[str, str]:
+    record = figures.find("figure1", results, options)
+    assert record is not None
+    setting, values = record["setting"], record["values"]["singular_values"]
+    claim = read_published()["figure1"]["claim"]
+    top = round(claim["top_share"] * setting["codebook_size"])
+    plain, squares = (figures.energy_share(values, top, power) for power in (1, 2))
+    ten = figures.energy_share(values, 10, 2)
+    caption = (
+        f"Singular values of a codebook of {setting['codebook_size']} k-means centres from "
+        f"{setting['dataset']}, and how much of their sum the first ones hold."
+    )
+    said = (
+        f"The paper (Caltech101, {claim['codebook_size']} atoms) says that the first "
+        f"{claim['top_share']:.0%} of the singular values hold over {claim['energy']:.0%} of the "
+        f"energy. Of {setting['codebook_size']} atoms those are {top}, but a matrix of 128 columns "
+        f"has no more than 128 singular values that are not 0. Here the first "
+        f"{min(top, len(values))} hold {plain:.1%} of the sum and {squares:.2%} of the sum of "
+        f"squares; the first 10 hold {ten:.1%} of the squares, which is the better sign of a low "
+        "rank."
+    )
+    return caption, said
+
+
+def _say_codes(results: Results, options: Options) -> tuple[str, str]:
+    record = figures.find("figure3", results, options)
+    assert record is not None
+    values = record["values"]
+    half = len(values["dictionary"]) // 2
+    other = {name: sum(map(abs, code[half:])) for name, code in values["codes"].items()}
+    whole = {name: sum(map(abs, code)) for name, code in values["codes"].items()}
+    shares = ", ".join(f"{name} {100 * other[name] / whole[name]:.0f} %" for name in other)
+    caption = (
+        f"A face of {values['subjects'][0]} coded over six faces of its own (atoms 1 to 6) and six "
+        f"of {values['subjects'][1]} (7 to 12), faces as vectors of pixels of length 1; and the "
+        "singular values of the codes of twelve faces."
+    )
+    nonzero = sum(value != 0 for value in values["codes"]["truncated"][half:])
+    said = (
+        f"Share of the coefficients' absolute sum that lies on the other person: {shares}. "
+        f"The paper shows zeros only there for truncated LRR; in this example (faces drawn at "
+        f"random, seed {record['setting']['seed']}) {nonzero} of its six coefficients on the other "
+        "person are not zero."
+    )
+    return caption, said
+
+
+def _say_curves(results: Results, options: Options) -> tuple[str, str]:
+    claims = read_published()["figure4"]["claim"]
+    parts = []
+    for name, curve in figures.curve_points(results, options).items():
+        if not curve:
+            continue
+        means = {value: mean for value, (mean, _) in curve.items()}
+        low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+        span = f"{means[low]:.2f} (at {low:g}) to {means[high]:.2f} (at {high:g})"
+        theirs = "" if options.quick else f"; in the paper {claims[name][0]} to {claims[name][1]}"
+        parts.append(f"{name} from {min(curve):g} to {max(curve):g}: {span}{theirs}")
+    caption = "Accuracy of LrrSPM on OT over lambda and over epsilon: mean and standard deviation."
+    return caption, "Mean accuracy in percent over " + ". Over ".join(parts) + "."
+
+
+_CAPTIONS = {"figure1": _say_spectrum, "figure3": _say_codes, "figure4": _say_curves}
+
+
+def _explain(page: Page, results: Results, options: Options) -> None:
+    page.add(Heading("Where we differ"))
+    page.add(Heading("The paper against itself and its program", 3), Bullets(notes.INCONSISTENCIES))
+    page.add(Heading("Our deviations from the paper", 3), Bullets(notes.DEVIATIONS))
+    page.add(
+        Heading("The histograms of BOF and SPM", 3),
+        Text(notes.SCALING),
+        scaling_table(results, options),
+        Heading("What each factor does to LrrSPM", 3),
+        Text(notes.FACTORS),
+        factor_table(results, options),
+    )
+
+
+def time_table(results: Results, options: Options) -> Table:
+    """Seconds that each part took, its share of what several parts have in common included once."""
+    seen: set[str] = set()
+    rows = []
+    total = 0.0
+    for part in PARTS:
+        settings = needed(part, options)
+        records = results.rows(s for s in settings if s.key not in seen)
+        seen |= {s.key for s in settings}
+        if part in ("figure1", "figure3"):
+            record = figures.find(part, results, options)
+            records = [record] if record else []
+        seconds = sum(record["wall"] for record in records)
+        total += seconds
+        rows.append(((part,), (str(len(records)),), (f"{seconds:.0f}" if records else "not run",)))
+    rows.append((("all",), (str(len(seen)),), (f"{total:.0f}",)))
+    return Table(
+        "Seconds by part",
+        ("part", "results", "seconds"),
+        tuple(rows),
+        (
+            "Images are coded once for all that needs the codes; that time stands with the first "
+            "part that did.",
+        ),
+    )
+
+
+def study_table(name: str, results: Results, options: Options) -> Table:
+    """The table of one of the studies."""
+    return _STUDIES[name](results, options)
+
+
+_STUDIES: dict[str, Any] = dict(
+    zip(STUDIES, (copies_table, scaling_table, factor_table), strict=True)
+)

@@ -1,0 +1,177 @@
+"""What decides one result, and nothing else: the same setting has the same accuracy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .. import config
+from ..classifier import ImageClassifier
+from ..encoders import LRREncoder
+from ..features import SpatialPyramidFeatures
+from ..methods import find_method
+from .variants import vary
+
+ALL_IMAGES = "all images"
+TRAINING_IMAGES = "training images"
+RANDOM, EVEN = "random", "evenly spaced"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One split of one experiment.
+
+    Attributes
+    ----------
+    dataset, method : str
+    train_per_class, split : int
+        Training images a class, and the number of the split, from 0.
+    codebook : str
+        ``ALL_IMAGES`` (one for all splits, as the authors did) or
+        ``TRAINING_IMAGES`` (one for each split).
+    codebook_size, n_samples : int
+    regularization, threshold, normalize_codes
+        Of LrrSPM; None for the other methods.
+    C : float
+    norm : str or None
+        Another scale of the vectors than the method's own.
+    max_side, step, patch_size
+        See :func:`lrrspm.read_image` and :func:`lrrspm.dense_sift`.
+    choice : str
+        How training images are chosen: ``RANDOM``, or ``EVEN`` by the numbers
+        in their names.
+    leave_out_copies : bool
+        Do not test images that have a copy among the training images.
+    images_per_class : int or None
+        Use so many images of each class only, for a quick run.
+    variant : str
+        A way to read or describe images, of :data:`lrrspm.paper.variants.VARIANTS`.
+    seed : int
+        Seed of the splits, and with them of everything else.
+    codebook_seed : int or None
+        Another seed for the codebook alone.
+    """
+
+    dataset: str
+    train_per_class: int
+    split: int = 0
+    method: str = config.METHOD
+    codebook: str = ALL_IMAGES
+    codebook_size: int = config.CODEBOOK_SIZE
+    n_samples: int = config.N_SAMPLES
+    regularization: float | None = config.REGULARIZATION
+    threshold: float | None = config.THRESHOLD
+    normalize_codes: bool | None = False
+    C: float = config.C
+    norm: str | None = None
+    max_side: int | None = config.MAX_SIDE
+    step: int = config.STEP
+    patch_size: int = config.PATCH_SIZE
+    choice: str = RANDOM
+    leave_out_copies: bool = False
+    images_per_class: int | None = None
+    variant: str = ""
+    seed: int = config.SEED
+    codebook_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        # What a method does not use must not tell two of its results apart.
+        if find_method(self.method).encoder is not LRREncoder:
+            for name in ("regularization", "threshold", "normalize_codes"):
+                object.__setattr__(self, name, None)
+
+    @property
+    def key(self) -> str:
+        """A short digest of everything above."""
+        return digest(asdict(self))
+
+    @property
+    def source(self) -> tuple[Any, ...]:
+        """What decides the descriptors: settings alike in it read the images together."""
+        return (
+            self.dataset,
+            self.images_per_class,
+            self.variant,
+            self.max_side,
+            self.step,
+            self.patch_size,
+        )
+
+    @property
+    def split_seed(self) -> int:
+        return split_seeds(self.seed, self.split + 1)[self.split]
+
+    @property
+    def codebook_key(self) -> tuple[Any, ...]:
+        """What decides the codebook, beside the source."""
+        seed = split_seeds(self.seed, 1)[0] if self.codebook == ALL_IMAGES else self.split_seed
+        if self.codebook_seed is not None:
+            seed = self.codebook_seed
+        members = (
+            None
+            if self.codebook == ALL_IMAGES
+            else (self.train_per_class, self.choice, self.split, self.seed)
+        )
+        return (seed, self.codebook_size, self.n_samples, members)
+
+    @property
+    def vector_key(self) -> tuple[Any, ...]:
+        """What decides the vectors, beside the source."""
+        method = find_method(self.method)
+        lrr = (self.regularization, self.threshold, self.normalize_codes)
+        return (
+            self.codebook_key,
+            method.encoder.__name__,
+            method.pooling,
+            self.norm or method.norm,
+            method.pyramid,
+            *lrr,
+        )
+
+    def classifier(self, n_jobs: int | None) -> ImageClassifier:
+        """An unfitted classifier with this setting's parameters."""
+        encoder = find_method(self.method).encoder().set_params(codebook_size=self.codebook_size)
+        if isinstance(encoder, LRREncoder):
+            encoder.set_params(
+                regularization=self.regularization,
+                threshold=self.threshold,
+                normalize_codes=self.normalize_codes,
+            )
+        return ImageClassifier(
+            encoder=encoder,
+            step=self.step,
+            patch_size=self.patch_size,
+            max_side=self.max_side,
+            n_samples=self.n_samples,
+            C=self.C,
+            n_jobs=n_jobs,
+            random_state=self.split_seed,
+            method=self.method,
+        )
+
+    def features(
+        self, n_jobs: int | None, codebook: NDArray[Any] | None = None
+    ) -> SpatialPyramidFeatures:
+        """Unfitted features with this setting's parameters, and a codebook if it is known."""
+        plain = self.classifier(n_jobs).new_features()
+        plain.set_params(random_state=self.codebook_key[0], norm=self.norm or plain.norm)
+        if codebook is not None:
+            plain.set_params(encoder=clone(plain.encoder).set_params(codebook=codebook))
+        return vary(plain, self.variant)
+
+
+def split_seeds(seed: int, splits: int) -> list[int]:
+    """A seed for each split; more splits leave the seeds of the first ones as they are."""
+    return [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
+
+
+def digest(content: dict[str, Any]) -> str:
+    """A short name for parameters: the same whatever their order."""
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -1,0 +1,81 @@
+"""Other ways to read or describe images, to find out what they do to the accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as Pillow
+
+from ..features import Image, SpatialPyramidFeatures
+from ..images import read_image
+from ..sift import DenseDescriptors
+
+Gray = NDArray[np.float32]
+
+
+def _resized(gray: Gray, width: int, height: int, way: Pillow.Resampling) -> Gray:
+    picture = Pillow.fromarray(np.clip(np.round(gray * 255), 0, 255).astype(np.uint8))
+    return np.asarray(picture.resize((width, height), way), np.float32) / np.float32(255)
+
+
+def _scaled(gray: Gray, side: int, way: Pillow.Resampling, enlarge: bool = False) -> Gray:
+    height, width = gray.shape
+    scale = side / max(height, width)
+    if scale >= 1 and not enlarge:
+        return gray
+    return _resized(gray, round(scale * width), round(scale * height), way)
+
+
+READERS: dict[str, Callable[[Gray], Gray]] = {
+    "resized to 300 by Pillow's bicubic": lambda gray: _scaled(
+        gray, 300, Pillow.Resampling.BICUBIC
+    ),
+    "resized to 300 by the nearest pixel": lambda gray: _scaled(
+        gray, 300, Pillow.Resampling.NEAREST
+    ),
+    "enlarged to 300": lambda gray: _scaled(gray, 300, Pillow.Resampling.BICUBIC, enlarge=True),
+    "resized to 200 x 200": lambda gray: _resized(gray, 200, 200, Pillow.Resampling.BICUBIC),
+}
+FLAT = "flat patches normalised too"
+VARIANTS = (*READERS, FLAT)
+
+
+class VariedFeatures(SpatialPyramidFeatures):
+    """Features of images that are read, or described, in another way."""
+
+    variant = ""
+
+    def read(self, image: Image) -> Gray:
+        if self.variant not in READERS:
+            return super().read(image)
+        if isinstance(image, np.ndarray):
+            raise TypeError("a variant reads files, not arrays")
+        return READERS[self.variant](read_image(image, None))
+
+    def describe(self, gray: Gray) -> DenseDescriptors:
+        found = super().describe(gray)
+        return found._replace(values=_normalised(found.values)) if self.variant == FLAT else found
+
+
+def vary(features: SpatialPyramidFeatures, variant: str) -> SpatialPyramidFeatures:
+    """The same features with a variant, or as they are where that is empty."""
+    if not variant:
+        return features
+    if variant not in VARIANTS:
+        raise ValueError(f"no variant {variant!r}; there are: {', '.join(VARIANTS)}")
+    varied = VariedFeatures(**features.get_params(deep=False))
+    varied.variant = variant
+    return varied
+
+
+def _normalised(values: Gray) -> Gray:
+    """Length 1, clipped at 0.2 and length 1 again, for every descriptor that is not zero."""
+    clipped = np.minimum(_unit(values), np.float32(0.2))
+    return _unit(clipped)
+
+
+def _unit(values: Gray) -> Gray:
+    norms = np.linalg.norm(values, axis=1, keepdims=True)
+    return np.divide(values, np.where(norms > 0, norms, 1), dtype=np.float32)
