@@ -18,6 +18,14 @@ Pictures = Annotated[
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by train.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Where the data sets are; else LRRSPM_DATA, else your own data folder.",
+    ),
+]
 
 _METHOD = "Method"
 MethodName = Annotated[
