@@ -271,8 +271,6 @@ def _print_report(report: Report) -> None:
     if not report.good:
         print(f"{where}: not the published set")
     elif report.equal is None:
-        print(
-            f"{where}: the numbers are right; its content cannot be compared, for want of digests"
-        )
+        print(f"{where}: the numbers are right; no digests are known to compare with")
     else:
         print(f"{where}: complete, and every class equals the published one")

@@ -103,11 +103,11 @@ def _receive(address: str, partial: Path, stages: Stages) -> None:
     if have:
         headers["Range"] = f"bytes={have}-"
     with requests.get(address, headers=headers, stream=True, timeout=_TIMEOUT) as response:
-        if response.status_code == requests.codes.requested_range_not_satisfiable:
-            if response.headers.get("Content-Range") == f"bytes */{have}":
-                return  # it was complete
-            partial.unlink()
-            raise requests.ConnectionError("the file has changed")
+        if have and response.status_code == requests.codes.requested_range_not_satisfiable:
+            if response.headers.get("Content-Range") != f"bytes */{have}":
+                partial.unlink()  # of another file
+                _receive(address, partial, stages)
+            return
         response.raise_for_status()
         if not _continues(response, have):
             have = 0

@@ -168,8 +168,8 @@ def add(
     """Use a folder that is already there as a data set.
 
     The folder stays where and as it is; the data root keeps a note of it.
-    Class folders with other names are recognised by what they hold, or by
-    how many pictures they hold where that is enough.
+    Class folders with other names are recognised by what they hold, or, all
+    of them together, by how many pictures they hold.
 
     Returns
     -------
@@ -210,20 +210,29 @@ def _recognise(
         elif relative.parent.name:
             unknown[relative.parent.name].append(path)
     lacking = {label: known for label, known in published(dataset).items() if label not in found}
-    sizes = Counter(known.images for known in lacking.values())
-    unknown_sizes = Counter(len(paths) for paths in unknown.values())
     names = {}
     for name in sorted(unknown):
         paths = unknown[name]
-        likely = {label: known for label, known in lacking.items() if known.images == len(paths)}
-        if not likely:
-            continue
-        digest = _digest_or_none(paths, n_jobs, stages)
-        same = [label for label, known in likely.items() if known.sha256 == digest]
-        if same:
-            names[name] = same[0]
-        elif sizes[len(paths)] == unknown_sizes[len(paths)] == 1:
-            names[name] = next(iter(likely))
+        likely = {k.sha256: label for label, k in lacking.items() if k.images == len(paths)}
+        digest = _digest_or_none(paths, n_jobs, stages) if likely else None
+        if digest in likely:
+            names[name] = likely[digest]
+    rest = {name: len(paths) for name, paths in unknown.items() if name not in names}
+    lacking = {label: k for label, k in lacking.items() if label not in names.values()}
+    return names | _match_numbers(rest, {label: k.images for label, k in lacking.items()})
+
+
+def _match_numbers(folders: dict[str, int], classes: dict[str, int]) -> dict[str, str]:
+    """Folders that have the numbers of images of the classes, if that settles every class.
+
+    One number alone may be chance; a whole set of different numbers is not.
+    """
+    names = {}
+    for label, images in classes.items():
+        same = [name for name, count in folders.items() if count == images]
+        if len(same) != 1 or same[0] in names:
+            return {}
+        names[same[0]] = label
     return names
 
 

@@ -94,6 +94,8 @@ def unpack(
 
 
 def _write(member: _Member, path: Path, archive: Path) -> None:
+    if re.search(r"[:\x00-\x1f]", path.name):
+        raise HostileArchiveError(f"{archive}: {path.name!r} is no name for a picture; refused")
     path.parent.mkdir(exist_ok=True)
     try:
         with member.open() as source, path.open("xb") as file:
@@ -147,6 +149,6 @@ def _open(content: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
 def _safe(name: str, archive: Path) -> PurePosixPath:
     """The path of a member, refused if it could mean a place outside, on any platform."""
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or re.search(r"[:\x00-\x1f]", name):
+    if path.is_absolute() or ".." in path.parts or re.match("[A-Za-z]:", name):
         raise HostileArchiveError(f"{archive}: {name!r} leads out of its folder; refused")
     return path
