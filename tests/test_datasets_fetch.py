@@ -115,8 +115,9 @@ def test_an_earlier_download_is_resumed(server, monkeypatch, tmp_path):
     server.cuts = [1000, 0]
     with pytest.raises(UnreachableError, match="no connection"):
         fetch("LS", tmp_path)
-    part = tmp_path / ".downloads" / "scene_categories.zip.part"
+    part = tmp_path / ".downloads" / "LS" / "scene_categories.zip.part"
     assert part.read_bytes() == archive[:1000]
+    (part.parent / "tmp1234").touch()  # of a run that was killed
     fetch("LS", tmp_path)
     assert server.asked[-1] == "bytes=1000-"
     assert contents(tmp_path / "LS") == MADE["LS"].files
@@ -127,8 +128,8 @@ def test_an_earlier_download_is_resumed(server, monkeypatch, tmp_path):
 def test_what_cannot_be_continued_starts_over(ranges, have, server, monkeypatch, tmp_path):
     server.serve(monkeypatch, "LS", MADE["LS"].archive)
     server.ranges = ranges
-    (tmp_path / ".downloads").mkdir()
-    (tmp_path / ".downloads" / "scene_categories.zip.part").write_bytes(b"x" * have)
+    (tmp_path / ".downloads" / "LS").mkdir(parents=True)
+    (tmp_path / ".downloads" / "LS" / "scene_categories.zip.part").write_bytes(b"x" * have)
     fetch("LS", tmp_path)
     assert server.asked[0] == f"bytes={have}-"
     assert contents(tmp_path / "LS") == MADE["LS"].files
@@ -146,8 +147,8 @@ def test_a_server_that_never_gets_further_is_given_up(server, monkeypatch, tmp_p
 def test_a_complete_part_is_not_asked_for_again(server, monkeypatch, tmp_path):
     archive = MADE["LS"].archive
     server.serve(monkeypatch, "LS", archive)
-    (tmp_path / ".downloads").mkdir()
-    (tmp_path / ".downloads" / "scene_categories.zip.part").write_bytes(archive)
+    (tmp_path / ".downloads" / "LS").mkdir(parents=True)
+    (tmp_path / ".downloads" / "LS" / "scene_categories.zip.part").write_bytes(archive)
     fetch("LS", tmp_path)
     assert server.asked == [f"bytes={len(archive)}-"]
     assert contents(tmp_path / "LS") == MADE["LS"].files
@@ -231,7 +232,7 @@ def test_full_disk_while_unpacking(server, monkeypatch, tmp_path):
         full.setattr(shutil, "copyfileobj", copy)
         with pytest.raises(OSError, match="the disk is full"):
             fetch("LS", tmp_path)
-    assert list(contents(tmp_path)) == [".downloads/scene_categories.zip"]
+    assert list(contents(tmp_path)) == [".downloads/LS/scene_categories.zip"]
     assert os.listdir(tmp_path) == [".downloads"]
     fetch("LS", tmp_path)
     assert server.asked == [None]

@@ -14,18 +14,19 @@ from .terminal import print_json, print_table, printable, progress, text
 if TYPE_CHECKING:
     from ..datasets import Dataset, Report, Status
 
-datasets = group("datasets", "The nine data sets of the paper: list, fetch, check or add them.")
+datasets = group(
+    "datasets",
+    "The nine data sets of the paper: list, fetch, check or add them.\n\n"
+    "Without a command it lists them: what they are, under which terms, where they are looked "
+    "for, and whether they are there and complete by the numbers of their files.",
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As 'lrrspm datasets' lists it.")]
 
 
 @datasets.callback(invoke_without_command=True, no_args_is_help=False)
 def main(context: typer.Context, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """The nine data sets of the paper: list, fetch, check or add them.
-
-    Without a command it lists them: what they are, under which terms, where they are looked
-    for, and whether they are there and complete by the numbers of their files.
-    """
+    """Options that come before the command; without one, the list."""
     given = {"data_dir": data_dir, "as_json": as_json}
     if context.invoked_subcommand is None:
         list_all(**given)

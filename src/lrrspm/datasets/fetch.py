@@ -79,17 +79,17 @@ def _fetch(
         check_archive(archive, given)
         _lay_out(dataset, given, target, n_jobs, stages)
         return
-    downloads = target.parent / ".downloads"
-    downloads.mkdir(exist_ok=True)
+    downloads = target.parent / ".downloads" / dataset.name
+    downloads.mkdir(parents=True, exist_ok=True)
     file = download(archive, downloads, stages)
     try:
         _lay_out(dataset, file, target, n_jobs, stages)
     except ValueError:
         file.unlink()  # it would be no better the next time
         raise
-    file.unlink()
-    with contextlib.suppress(OSError):  # another download may wait in it
-        downloads.rmdir()
+    shutil.rmtree(downloads, ignore_errors=True)
+    with contextlib.suppress(OSError):  # another set's download may wait there
+        downloads.parent.rmdir()
 
 
 def _archive(dataset: Dataset) -> Archive:
