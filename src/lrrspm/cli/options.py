@@ -17,15 +17,15 @@ Pictures = Annotated[
     ),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by train.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 DataDir = Annotated[
     Path | None,
     typer.Option(
         "--data-dir",
         metavar="DIR",
-        help="Where data sets are  [default: LRRSPM_DATA, or the user's data folder]",
+        help="Where the data sets are; else LRRSPM_DATA, else your own data folder.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 _METHOD = "Method"
 MethodName = Annotated[
@@ -78,9 +78,6 @@ Seed = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int,
-    typer.Option(
-        "--jobs", help="Threads; -1 is all cores. Changes the speed only.", rich_help_panel=_METHOD
-    ),
+    int, typer.Option("--jobs", help="Threads; -1 is all cores. Changes the speed only.")
 ]
 LEVELS = ",".join(map(str, config.LEVELS))

@@ -1,0 +1,277 @@
+"""Commands for the data sets of the paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .app import command_of, group
+from .options import DataDir, Jobs, Json
+from .terminal import print_json, print_table, printable, progress, text
+
+if TYPE_CHECKING:
+    from ..datasets import Dataset, Report, Status
+
+datasets = group(
+    "datasets",
+    "The nine data sets of the paper: list, fetch, check or add them.\n\n"
+    "Without a command it lists them: what they are, under which terms, where they are looked "
+    "for, and whether they are there and complete by the numbers of their files.",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="As 'lrrspm datasets' lists it.")]
+
+
+@datasets.callback(invoke_without_command=True, no_args_is_help=False)
+def main(context: typer.Context, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Options that come before the command; without one, the list."""
+    given = {"data_dir": data_dir, "as_json": as_json}
+    if context.invoked_subcommand is None:
+        list_all(**given)
+    else:
+        # Options before the command count as if they came after it.
+        context.default_map = {context.invoked_subcommand: given}
+
+
+@command_of(datasets, name="list")
+def list_all(data_dir: DataDir = None, as_json: Json = False) -> None:
+    """List the data sets, as 'lrrspm datasets' does.
+
+    Example: lrrspm datasets list --json
+    """
+    from rich.table import Table
+
+    from ..datasets import DATASETS, data_root, status
+
+    root = data_root(data_dir)
+    states = {name: status(name, root) for name in DATASETS}
+    if as_json:
+        print_json(
+            data_root=str(root),
+            datasets={name: _describe(DATASETS[name], states[name]) for name in DATASETS},
+        )
+        return
+    table = Table("data set", box=None, pad_edge=False)
+    for heading in ("images", "classes", "MB"):
+        table.add_column(heading, justify="right")
+    for heading in ("terms", "cite", "state", "folder"):
+        table.add_column(heading, overflow="fold")
+    for name, dataset in DATASETS.items():
+        state = states[name]
+        inside = state.folder.is_relative_to(root)
+        folder = state.folder.relative_to(root) if inside else state.folder
+        table.add_row(
+            name,
+            str(dataset.images),
+            str(dataset.classes),
+            str(dataset.megabytes),
+            dataset.terms,
+            dataset.reference,
+            _in_words(state),
+            text(str(folder)),
+        )
+    print_table(table)
+    print(f"\nfolders are looked for in {printable(root)} (--data-dir, LRRSPM_DATA)")
+    print("more: lrrspm datasets info NAME")
+
+
+@command_of(datasets)
+def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Show what is known of a data set: terms, citation, where it comes from.
+
+    Example: lrrspm datasets info LS
+    """
+    from ..datasets import data_root, find_dataset, status
+
+    dataset = find_dataset(name)
+    state = status(name, data_root(data_dir))
+    facts = _describe(dataset, state)
+    if as_json:
+        print_json(**facts)
+        return
+    print(f"{dataset.name}: {dataset.title}")
+    print(f"{dataset.images} images, {dataset.classes} classes, about {dataset.megabytes} MB")
+    if dataset.note:
+        print(dataset.note)
+    print(f"terms: {dataset.terms}")
+    print(f"cite: {dataset.citation}")
+    print(f"home: {dataset.home}")
+    for title in ("address", "checksum", "source"):
+        if facts[title]:
+            print(f"{title}: {facts[title]}")
+    print(f"folder: {printable(state.folder)}, {_in_words(state)}")
+
+
+@command_of(datasets)
+def fetch(
+    name: Name,
+    archive: Annotated[
+        Path | None,
+        typer.Option("--archive", metavar="FILE", help="The archive, if you already have it."),
+    ] = None,
+    data_dir: DataDir = None,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
+    """Download a data set from its official source and unpack it into class folders.
+
+    A download that was stopped goes on where it stopped. The folder has its name only when it
+    is complete. OT and FP are parts of LS: that is fetched.
+
+    Example: lrrspm datasets fetch LS
+    """
+    from ..datasets import data_root, find_dataset, locate, status
+    from ..datasets import fetch as fetch_set
+    from ..stages import Stages
+
+    root = data_root(data_dir)
+    dataset = find_dataset(name)
+    target = root / (dataset.part_of or dataset.name)
+    before = target.exists()
+    with progress() as listener:
+        folder = fetch_set(name, root, archive, jobs, Stages(listener))
+    state = status(name, root)
+    if as_json:
+        print_json(name=dataset.name, folder=str(folder), fetched=not before, images=state.images)
+        return
+    print(f"{printable(folder)}: {'was already there' if before else 'fetched'}")
+    print(f"{dataset.name}: {_in_words(state)}; terms: {dataset.terms}")
+    print(f"cite: {dataset.citation}")
+    if locate(name, root) != folder:
+        print(f"in use is {printable(state.folder)}, which was added as {dataset.name}")
+    if before and not state.complete:
+        print(f"to fetch it again, delete {printable(folder)} first")
+    print(f"next: lrrspm datasets verify {dataset.name}")
+
+
+@command_of(datasets)
+def verify(name: Name, data_dir: DataDir = None, jobs: Jobs = -1, as_json: Json = False) -> None:
+    """Decode every image of a data set and compare it with what was published.
+
+    Names what is missing, extra, broken or a duplicate, and says whether each class equals the
+    published one. The exit code is 0 if the set is complete and equal, and 1 if not.
+
+    Example: lrrspm datasets verify LS
+    """
+    from dataclasses import asdict
+
+    from ..datasets import data_root
+    from ..datasets import verify as verify_set
+    from ..stages import Stages
+
+    with progress() as listener:
+        report = verify_set(name, data_root(data_dir), jobs, Stages(listener))
+    if as_json:
+        print_json(**asdict(report))
+    else:
+        _print_report(report)
+    if not report.good:
+        raise typer.Exit(1)
+
+
+@command_of(datasets)
+def add(
+    name: Name,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that has it.")],
+    data_dir: DataDir = None,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
+    """Use a folder that you already have as a data set; it stays where and as it is.
+
+    Class folders with other names are recognised by their content. A folder that is not quite
+    the published set is taken, with a warning.
+
+    Example: lrrspm datasets add LS /data/15-scene
+    """
+    from ..datasets import add as add_set
+    from ..datasets import data_root, find_dataset, status
+    from ..stages import Stages
+
+    root = data_root(data_dir)
+    dataset = find_dataset(name)
+    with progress() as listener:
+        place, wrong = add_set(name, folder, root, jobs, Stages(listener))
+    if as_json:
+        print_json(
+            name=dataset.name,
+            folder=str(place.folder),
+            renamed=place.folders,
+            differences=wrong,
+            complete=not wrong,
+        )
+        return
+    print(f"{dataset.name}: {printable(place.folder)}, {_in_words(status(name, root))}")
+    for theirs, ours in place.folders.items():
+        print(f"  {printable(theirs)} is {ours}")
+    for difference in wrong:
+        print(f"warning: {difference}")
+    print(f"next: lrrspm datasets verify {dataset.name}")
+
+
+def _describe(dataset: Dataset, state: Status) -> dict[str, Any]:
+    archive = dataset.archive
+    return {
+        "name": dataset.name,
+        "title": dataset.title,
+        "images": dataset.images,
+        "classes": dataset.classes,
+        "megabytes": dataset.megabytes,
+        "pixels": dataset.pixels,
+        "terms": dataset.terms,
+        "citation": dataset.citation,
+        "note": dataset.note,
+        "home": dataset.home,
+        "part_of": dataset.part_of,
+        "address": archive.address if archive else None,
+        "checksum": archive.checksum if archive else None,
+        "source": archive.source if archive else None,
+        "folder": str(state.folder),
+        "there": state.there,
+        "added": state.added,
+        "complete": state.complete,
+        "images_there": state.images,
+        "classes_there": state.classes,
+    }
+
+
+def _in_words(state: Status) -> str:
+    if not state.there:
+        return "not there"
+    if state.complete:
+        return "complete"
+    return f"not complete: {state.images} images, {state.classes} classes"
+
+
+def _print_report(report: Report) -> None:
+    from rich.table import Table
+
+    table = Table("class", box=None, pad_edge=False)
+    table.add_column("images", justify="right")
+    table.add_column("published", justify="right")
+    table.add_column("state")
+    for row in report.classes:
+        expected = "" if row.published is None else str(row.published)
+        table.add_row(text(row.label), str(row.images), expected, row.state)
+    print_table(table)
+    if report.copies:
+        extra = sum(len(group) - 1 for group in report.copies)
+        known = ", as published" if report.equal else ""
+        print(f"{extra} images are copies of another{known}:")
+        for group in report.copies:
+            print(f"  {printable(' = '.join(group))}")
+    if report.strays:
+        print(f"{len(report.strays)} pictures belong to no class and are left out:")
+        for path in report.strays:
+            print(f"  {printable(path)}")
+    for sentence in report.summary:
+        print(printable(sentence))
+    where = f"{report.name} in {printable(report.folder)}"
+    if not report.good:
+        print(f"{where}: not the published set")
+    elif report.equal is None:
+        print(f"{where}: the numbers are right; no digests are known to compare with")
+    else:
+        print(f"{where}: complete, and every class equals the published one")
