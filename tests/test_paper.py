@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,6 +55,12 @@ def small(split=0, **changes):
     return Setting("COIL20", 5, split, **{**SMALL, **changes})
 
 
+def row_of(results, setting):
+    found = results.row(setting)
+    assert found is not None
+    return found
+
+
 @pytest.fixture(scope="module")
 def computed(root, tmp_path_factory) -> Results:
     """Two splits of each method, and LrrSPM with codebooks of its own."""
@@ -64,6 +71,12 @@ def computed(root, tmp_path_factory) -> Results:
     return results
 
 
+def cell_of(table, **where):
+    found = published(table, **where)
+    assert found is not None
+    return found
+
+
 def test_published_numbers():
     counts = {name: len(table.get("cells", [])) for name, table in read_published().items()}
     assert counts == {
@@ -72,17 +85,17 @@ def test_published_numbers():
     }  # fmt: skip
     for table in ("table4", "table5", "table7", "table8", "table9", "table10"):
         assert {cell["row"] for cell in read_published()[table]["cells"]} >= set(METHODS)
-    cell = published("table4", row="LLC", dataset="LS")
+    cell = cell_of("table4", row="LLC", dataset="LS")
     assert (cell["accuracy"], cell["std"], cell["seconds"]) == (76.99, 1.21, 1059.96)
-    cell = published("table9", row="KernelSPM", train_per_class=30)
+    cell = cell_of("table9", row="KernelSPM", train_per_class=30)
     assert (cell["accuracy"], cell["std"]) == (85.54, 3.53)
-    assert published("table10", row="KernelBOF", dataset="COIL20")["classification"] == 11.54
+    assert cell_of("table10", row="KernelBOF", dataset="COIL20")["classification"] == 11.54
     assert published("table4", row="LLC", dataset="COIL20") is None
 
 
 def test_any_other_parameter_is_another_result():
     base = Setting("LS", 100)
-    others = {
+    others: dict[str, Any] = {
         "dataset": "OT", "train_per_class": 10, "split": 1, "method": "LLC",
         "codebook": TRAINING_IMAGES, "codebook_size": 5, "n_samples": 7, "regularization": 0.1,
         "threshold": 0.5, "normalize_codes": True, "C": 1.0, "norm": "l1", "max_side": None,
@@ -121,7 +134,7 @@ def test_rows_are_those_of_evaluate(root, computed, shared):
 
 
 def test_a_row_says_everything(computed):
-    row = computed.row(small(method="ScSPM"))
+    row = row_of(computed, small(method="ScSPM"))
     assert row["setting"]["dataset"] == "COIL20"
     assert set(row["seconds"]) == {"read", "sift", "codebook", "encode", "train", "test"}
     assert row["per_class"].keys() == {"obj1", "obj2", "obj3"}
@@ -154,7 +167,7 @@ def test_half_a_line_is_computed_again(root, computed, tmp_path):
     runner.run([lost], results, root)
     with pytest.warns(UserWarning, match="1 damaged lines"):
         again = Results(tmp_path)
-    assert again.row(lost)["per_class"] == computed.row(lost)["per_class"]
+    assert row_of(again, lost)["per_class"] == row_of(computed, lost)["per_class"]
 
 
 def test_a_class_that_is_too_small_is_a_row_with_the_error(root, tmp_path):
@@ -192,9 +205,9 @@ def test_copies_of_training_images_are_not_tested(root, tmp_path):
         folder = root / "COIL20" / f"obj{number}"
         pair = [str(folder / f"obj{number}__{view}.png") in training for view in (0, 1)]
         expected.append(VIEWS - 5 - (sum(pair) == 1))
-    tested = [count for _, count in results.row(left_out)["per_class"].values()]
+    tested = [count for _, count in row_of(results, left_out)["per_class"].values()]
     assert tested == expected
-    assert sum(expected) < sum(n for _, n in results.row(small())["per_class"].values())
+    assert sum(expected) < sum(n for _, n in row_of(results, small())["per_class"].values())
 
 
 def test_evenly_spaced_training_images(root):
@@ -292,7 +305,8 @@ TOY = page.Page(
 
 def test_page_as_markdown():
     assert page.to_markdown(TOY) == (
-        "# A page\n\n## One & two\n\nsome `code`, **bold**, *slanted*, a [link](there.md) & <tags>\n\n"
+        "# A page\n\n## One & two\n\n"
+        "some `code`, **bold**, *slanted*, a [link](there.md) & <tags>\n\n"
         "- first\n- second\n\n**A table**\n\n|  | a\\|b |\n|---|---|\n| x | 1<br>2 < 3 |\n\n"
         "a note\n\n![a dot](figures/dot.svg)\n\n*a dot*\n"
     )
@@ -432,7 +446,9 @@ def test_energy_by_hand():
 def test_figure_of_faces(data_dir, tmp_path):
     results = Results(tmp_path)
     figures.compute("figure3", results, data_dir, Options())
-    values = figures.find("figure3", results, Options())["values"]
+    record = figures.find("figure3", results, Options())
+    assert record is not None
+    values = record["values"]
     assert len(values["dictionary"]) == len(values["tested"]) == 12
     assert not set(values["dictionary"]) & set(values["tested"])
     ridge, truncated = (np.array(values["codes"][name]) for name in ("ridge", "truncated"))

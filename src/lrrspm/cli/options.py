@@ -71,12 +71,7 @@ Levels = Annotated[
     str,
     typer.Option("--levels", help="Cells a side of each pyramid level.", rich_help_panel=_METHOD),
 ]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed", min=0, help="The same seed gives the same result.", rich_help_panel=_METHOD
-    ),
-]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
 Jobs = Annotated[
     int, typer.Option("--jobs", help="Threads; -1 is all cores. Changes the speed only.")
 ]

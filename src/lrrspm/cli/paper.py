@@ -54,7 +54,7 @@ def paper(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where report writes the page, .html or .md  [default: report.html in --results]",
+            help="Where report writes the page, .html or .md; else report.html in --results.",
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -64,7 +64,7 @@ def paper(
     ] = False,
     methods: Annotated[
         str | None,
-        typer.Option("--methods", help="Methods with commas between them  [default: all seven]"),
+        typer.Option("--methods", help="Methods with commas between them; else all seven."),
     ] = None,
     splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
     codebook: Annotated[
