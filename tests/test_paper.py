@@ -21,7 +21,15 @@ from lrrspm.cli import app
 from lrrspm.evaluation import evaluate_all
 from lrrspm.methods import METHODS
 from lrrspm.paper import experiments, figures, page, runner, tables
-from lrrspm.paper.experiments import FIGURES, OWN_CODEBOOK, PARTS, TABLES, Options, needed
+from lrrspm.paper.experiments import (
+    FIGURES,
+    NORMALIZED,
+    OWN_CODEBOOK,
+    PARTS,
+    TABLES,
+    Options,
+    needed,
+)
 from lrrspm.paper.published import published, read_published
 from lrrspm.paper.report import make_page
 from lrrspm.paper.results import Results
@@ -256,7 +264,7 @@ def test_deviations_by_hand():
 def test_protocol_of_the_tables():
     options = Options()
     table4 = needed("table4", options)
-    assert len(table4) == 3 * (7 + 1) * 5
+    assert len(table4) == 3 * (7 + 2) * 5
     assert {s.train_per_class for s in table4} == {100}
     own = [s for s in table4 if s.codebook == TRAINING_IMAGES]
     assert {(s.method, s.split) for s in own} == {("LrrSPM", split) for split in range(5)}
@@ -280,14 +288,17 @@ def test_options_choose_other_settings():
         Options(seed=1),
         Options(quick=True),
     ):
-        keys = {s.key for s in needed("table4", options) if s.method == "LrrSPM"}
-        usual = {
-            s.key
-            for s in needed("table4", Options())
-            if s.method == "LrrSPM" and s.codebook == ALL_IMAGES
-        }
-        assert not keys & usual
-    assert OWN_CODEBOOK not in experiments.table_rows("table4", Options(codebook=TRAINING_IMAGES))
+        usual, other = (
+            experiments.cell_settings(TABLES["table4"][0], {"method": "LrrSPM"}, chosen)
+            for chosen in (Options(), options)
+        )
+        assert not set(usual) & set(other)
+    for row, options in {
+        OWN_CODEBOOK: Options(codebook=TRAINING_IMAGES),
+        NORMALIZED: Options(normalize_codes=True),
+    }.items():
+        assert row in experiments.table_rows("table4", Options())
+        assert row not in experiments.table_rows("table4", options)
     assert {s.method for s in needed("table4", Options(methods=("LLC",)))} == {"LLC"}
 
 

@@ -52,6 +52,7 @@ def _introduce(page: Page, results: Results, options: Options) -> None:
 
 
 def _protocol(options: Options) -> list[str]:
+    usual = options.setting("OT", 100)
     codebook = (
         "from all images, test images included, as the authors did; one for a data set"
         if options.codebook == ALL_IMAGES
@@ -64,8 +65,9 @@ def _protocol(options: Options) -> list[str]:
     )
     copies = "left out" if options.leave_out_copies else "kept (see below what that does)"
     return [
-        f"{options.rounds} random splits a class, all other images tested; seed {options.seed}.",
-        f"Codebook (k-means, {config.CODEBOOK_SIZE} atoms, {config.N_SAMPLES:,} descriptors) "
+        f"{options.rounds} random splits: of each class so many images for training, all others "
+        f"tested; seed {options.seed}.",
+        f"Codebook (k-means, {usual.codebook_size} atoms, {usual.n_samples:,} descriptors) "
         f"{codebook}.",
         f"LrrSPM: epsilon {config.THRESHOLD}, lambda {config.REGULARIZATION} ("
         + ", ".join(f"{value} on {name}" for name, value in experiments.REGULARIZATION.items())

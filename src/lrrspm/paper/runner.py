@@ -107,17 +107,18 @@ class _Work:
         settings = [s for s in settings if self._possible(s)]
         if not settings:
             return
-        codebooks, seconds = self._learn_codebooks(settings)
+        learnt = self._learn_codebooks(settings)
         alike: dict[Any, list[Setting]] = defaultdict(list)
         for setting in settings:
             alike[setting.vector_key].append(setting)
         for batch in self._batches(list(alike.values())):
-            features = [s[0].features(self._n_jobs, codebooks[s[0].codebook_key]) for s in batch]
+            features = [s[0].features(self._n_jobs, learnt[s[0].codebook_key][0]) for s in batch]
             for group, feature, (vectors, spent) in zip(
                 batch, features, self._vectors(features), strict=True
             ):
+                spent["codebook"] = learnt[group[0].codebook_key][1]
                 for setting in group:
-                    self._write(setting, feature, vectors, {**seconds, **spent})
+                    self._write(setting, feature, vectors, spent)
                     yield
 
     def _possible(self, setting: Setting) -> bool:
@@ -131,20 +132,28 @@ class _Work:
 
     def _learn_codebooks(
         self, settings: Sequence[Setting]
-    ) -> tuple[dict[Any, NDArray[Any]], dict[str, float]]:
-        """Each codebook that the settings need, and the seconds of learning one."""
-        firsts = {setting.codebook_key: setting for setting in reversed(settings)}
-        everything = np.arange(len(self._images.labels))
-        features = [setting.features(self._n_jobs) for setting in firsts.values()]
-        members = [
-            everything if s.codebook == ALL_IMAGES else self._images.training(s)
-            for s in firsts.values()
-        ]
-        before = self._stages.seconds.get("codebook", 0.0)
-        fit_all(features, self._images.paths.tolist(), members, self._stages)
-        spent = self._stages.seconds["codebook"] - before
-        codebooks = [feature.encoder_.codebook_ for feature in features]
-        return dict(zip(firsts, codebooks, strict=True)), {"codebook": spent / len(features)}
+    ) -> dict[Any, tuple[NDArray[Any], float]]:
+        """Each codebook that the settings need, and the seconds of learning it."""
+        alike: dict[Any, dict[Any, Setting]] = defaultdict(dict)
+        for setting in settings:
+            size = (setting.codebook_size, setting.n_samples)
+            alike[size].setdefault(setting.codebook_key, setting)
+        learnt = {}
+        for firsts in alike.values():
+            features = [setting.features(self._n_jobs) for setting in firsts.values()]
+            members = [self._sampled(setting) for setting in firsts.values()]
+            stages = Stages(self._stages.tell)
+            fit_all(features, self._images.paths.tolist(), members, stages)
+            seconds = stages.seconds["codebook"] / len(features)
+            for key, feature in zip(firsts, features, strict=True):
+                learnt[key] = (feature.encoder_.codebook_, seconds)
+        return learnt
+
+    def _sampled(self, setting: Setting) -> NDArray[np.int64]:
+        """Indices of the images that the codebook is learnt from."""
+        if setting.codebook == ALL_IMAGES:
+            return np.arange(len(self._images.labels))
+        return self._images.training(setting)
 
     def _batches(self, alike: Sequence[list[Setting]]) -> Iterator[list[list[Setting]]]:
         """Settings with the same vectors, as many at a time as fit into memory together."""

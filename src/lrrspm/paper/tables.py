@@ -11,7 +11,7 @@ from typing import Any
 from .. import config
 from ..methods import METHODS
 from . import experiments
-from .experiments import OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
+from .experiments import BESIDE, OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
 from .page import Table
 from .published import published, read_published
 from .results import Results
@@ -171,7 +171,7 @@ def _about(table: str, options: Options) -> str:
     if options.codebook == ALL_IMAGES:
         about += ". One codebook from all images, test images included, as the authors did"
         if OWN_CODEBOOK in table_rows(table, options):
-            about += "; in the last row one for each split, from its training images alone"
+            about += " (where the row says so one for each split, from its training images alone)"
     else:
         about += ". A codebook for each split, from its training images alone"
     return about + "; sd: standard deviations of both together."
@@ -186,7 +186,7 @@ def _title(table: str, column: Column, options: Options) -> str:
 
 
 def _published(table: str, row: str, column: Column) -> dict[str, Any] | None:
-    where: dict[str, Any] = {"row": config.METHOD if row == OWN_CODEBOOK else row}
+    where: dict[str, Any] = {"row": config.METHOD if row in BESIDE else row}
     where["dataset"] = column.dataset
     if table != "table10":
         where |= {"train_per_class": column.train_per_class, "codebook_size": column.codebook_size}
