@@ -20,8 +20,7 @@ bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
 paper: $(VENV)/test
-	$(BIN)/lrrspm paper all --results benchmarks/results/paper
-	$(BIN)/lrrspm paper report --results benchmarks/results/paper -o docs/results.md
+	$(BIN)/lrrspm paper all --results benchmarks/results/paper -o docs/results.md
 
 readme: $(VENV)/test
 	$(BIN)/python -m benchmarks.readme

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from lrrspm.datasets import DATASETS
+from lrrspm.environment import short_commit
 from lrrspm.paper.experiments import OWN_CODEBOOK, Options
 from lrrspm.paper.page import markdown_table
 from lrrspm.paper.results import Results
@@ -62,9 +63,9 @@ def accuracy_table() -> str:
         found = cells(table, results, Options())
         shared, own = (found[row][column] for row in ("LrrSPM", OWN_CODEBOOK))
         train = column.split()[0] if "class" in column else "100"
-        ours, theirs = (cell.lines()[0] for cell in (own, shared))
         paper = f"{shared.paper:.2f} ± {shared.paper_std:.2f}"
-        lines.append(f"| {DATASETS[name].title} | {train} | {ours} | {theirs} | {paper} |")
+        numbers = f"{own.ours()} | {shared.ours()} | {paper}"
+        lines.append(f"| {DATASETS[name].title} | {train} | {numbers} |")
     return "\n".join([*lines, "", _paper_source(results)])
 
 
@@ -130,7 +131,7 @@ def _read(name: str) -> dict[str, Any]:
 
 def _source(name: str, environment: dict[str, Any]) -> str:
     return (
-        f"From `benchmarks/results/{name}`: commit {environment['commit'][:10]}, "
+        f"From `benchmarks/results/{name}`: commit {short_commit(environment)}, "
         f"{environment['cores']} cores of an {environment['cpu']}, "
         f"Python {environment['python']}, NumPy {environment['packages']['numpy']}."
     )

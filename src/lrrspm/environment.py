@@ -31,6 +31,12 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
+def short_commit(environment: dict[str, Any]) -> str:
+    """The commit of an environment in ten letters; whether files differed from it is kept."""
+    commit, plus, state = str(environment["commit"]).partition("+")
+    return f"{commit[:10] if len(commit) == 40 else commit}{plus}{state}"
+
+
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Installed versions; "missing" for what is not there."""
     return {name: _version(name) for name in packages}

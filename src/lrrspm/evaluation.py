@@ -80,7 +80,7 @@ def evaluate_all(
     names = np.unique(y)
     if splits < 1:
         raise ValueError(f"splits must be at least 1, got {splits}")
-    seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
+    seeds = split_seeds(seed, splits)
     train = [split_by_class(y, train_per_class, s) for s in seeds]
     models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
     trained = fit_together(models, paths, y, train * len(classifiers), stages, shared_codebook)
@@ -188,6 +188,11 @@ def train_with_estimate(
     accuracy = float(np.nanmean(class_accuracies(confusion)))
     classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
     return accuracy
+
+
+def split_seeds(seed: int, splits: int) -> list[int]:
+    """A seed for each split; more splits leave the seeds of the first ones as they are."""
+    return [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
 
 
 def split_by_class(labels: NDArray[Any], train_per_class: int, seed: int) -> NDArray[np.int64]:

@@ -32,8 +32,8 @@ from .terminal import (
     print_evaluation,
     print_json,
     print_methods,
+    print_rich,
     print_seconds,
-    print_table,
     printable,
     progress,
     text,
@@ -254,7 +254,7 @@ def methods(as_json: Json = False) -> None:
     for name, method in METHODS.items():
         table.add_row(name, method.summary)
     table.add_row("all", "every one of them, for evaluate")
-    print_table(table)
+    print_rich(table)
 
 
 @command
@@ -322,7 +322,7 @@ def predict(
         for path, best in rows:
             for place, (label, score) in enumerate(best):
                 table.add_row(text("" if place else path), text(label), f"{score:+.2f}")
-        print_table(table)
+        print_rich(table)
     report_skipped(files, skipped)
 
 

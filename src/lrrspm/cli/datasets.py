@@ -9,7 +9,7 @@ import typer
 
 from .app import command_of, group
 from .options import DataDir, Jobs, Json
-from .terminal import print_json, print_table, printable, progress, text
+from .terminal import print_json, print_rich, printable, progress, text
 
 if TYPE_CHECKING:
     from ..datasets import Dataset, Report, Status
@@ -72,7 +72,7 @@ def list_all(data_dir: DataDir = None, as_json: Json = False) -> None:
             _in_words(state),
             text(str(folder)),
         )
-    print_table(table)
+    print_rich(table)
     print(f"\nfolders are looked for in {printable(root)} (--data-dir, LRRSPM_DATA)")
     print("more: lrrspm datasets info NAME")
 
@@ -255,7 +255,7 @@ def _print_report(report: Report) -> None:
     for row in report.classes:
         expected = "" if row.published is None else str(row.published)
         table.add_row(text(row.label), str(row.images), expected, row.state)
-    print_table(table)
+    print_rich(table)
     if report.copies:
         extra = sum(len(group) - 1 for group in report.copies)
         known = ", as published" if report.equal else ""

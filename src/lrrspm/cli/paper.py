@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,12 +13,17 @@ import typer
 from .. import config
 from .app import SKIPPED, command
 from .options import DataDir, Jobs, Json, Seed
-from .terminal import print_json, print_table, progress, text
+from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
     from ..paper.experiments import Options
-    from ..paper.page import Page, Table
+    from ..paper.page import Table
     from ..paper.results import Results
+    from ..stages import Listener
+
+
+_PAUSE = 30
+"""Seconds between two lines of progress where there is no terminal."""
 
 
 class Codebook(StrEnum):
@@ -54,7 +61,8 @@ def paper(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where report writes the page, .html or .md; else report.html in --results.",
+            help="Where all and report write the page, .html or .md; else report.html in "
+            "--results.",
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -106,6 +114,8 @@ def paper(
     from ..paper.settings import ALL_IMAGES, TRAINING_IMAGES
 
     parts = _check_parts(what, PARTS)
+    paged = bool({"all", "report"} & set(what))
+    _check_output(output, paged)
     options = Options(
         quick=quick,
         methods=_check_methods(methods),
@@ -116,13 +126,10 @@ def paper(
         seed=seed,
     )
     results = Results(results_dir)
-    failed = _compute(parts, results, data_dir, options, jobs)
-    page = None
-    if set(what) & {"all", "report"}:
-        from ..paper.report import make_page
-
-        page = make_page(results, options)
-    written = _write(parts, page, results, options, output)
+    failed = _compute(parts, results, data_dir, options, jobs) if parts else []
+    written = _write_figures(parts, results, options)
+    if paged:
+        written.append(_write_page(results, options, output or results_dir / "report.html"))
     if as_json:
         print_json(
             results=str(results.path),
@@ -148,6 +155,15 @@ def _check_parts(what: list[str], known: tuple[str, ...]) -> list[str]:
     return [part for part in known if part in what or "all" in what]
 
 
+def _check_output(output: Path | None, paged: bool) -> None:
+    if output is None:
+        return
+    if not paged:
+        raise typer.BadParameter("is for 'all' and 'report', which write a page", param_hint="-o")
+    if output.suffix not in (".html", ".md"):
+        raise typer.BadParameter("the page is a .html or a .md file", param_hint="-o")
+
+
 def _check_methods(given: str | None) -> tuple[str, ...]:
     from ..methods import METHODS, find_method
 
@@ -169,38 +185,59 @@ def _compute(
     from ..stages import Stages
 
     root = data_root(data_dir)
+    if not root.is_dir():
+        raise FileNotFoundError(
+            f"{root}: no such folder, so there are no data sets; give --data-dir, or get some with "
+            "'lrrspm datasets fetch'"
+        )
     settings = [setting for part in parts for setting in needed(part, options)]
-    with progress() as listener:
-        stages = Stages(listener)
-        for part in ("figure1", "figure3"):
-            if part in parts:
+    drawn = [part for part in ("figure1", "figure3") if part in parts]
+    try:
+        with progress() as listener:
+            stages = Stages(listener or _lines())
+            for part in drawn:
                 figures.compute(part, results, root, options, jobs, stages)
-        run(settings, results, root, jobs, stages)
-    records = (results.records.get(setting.key, {}) for setting in dict.fromkeys(settings))
-    return sorted({record["error"] for record in records if "error" in record})
+            run(settings, results, root, jobs, stages)
+    except KeyboardInterrupt:
+        print(f"what was computed is in {results.path}; run it again to go on", file=sys.stderr)
+        raise
+    missing = [part for part in drawn if not figures.has_numbers(part, results, options)]
+    errors = [r["error"] for part in missing for r in results.figures(part) if "error" in r]
+    return list(dict.fromkeys(errors + results.errors(settings)))
 
 
-def _write(
-    parts: list[str],
-    page: Page | None,
-    results: Results,
-    options: Options,
-    output: Path | None,
-) -> list[Path]:
-    """Figures as files, and the page where it was asked for."""
-    from ..modelfile import write_atomically
+def _lines() -> Listener:
+    """A listener for where there is no terminal: a line now and then."""
+    last = time.monotonic()
+
+    def listen(name: str, done: int, total: int) -> None:
+        nonlocal last
+        if name == "results" and (done == total or time.monotonic() - last > _PAUSE):
+            last = time.monotonic()
+            print(f"{done} of {total} results", file=sys.stderr, flush=True)
+
+    return listen
+
+
+def _write_figures(parts: list[str], results: Results, options: Options) -> list[Path]:
     from ..paper import figures
     from ..paper.experiments import FIGURES
-    from ..paper.page import to_html, to_markdown
 
     written = []
     for part in (p for p in parts if p in FIGURES):
         figure = figures.draw(part, results, options)
         if figure is not None:
             written += figures.save(part, figure, results.folder)
-    if page is None:
-        return written
-    path = output or results.folder / "report.html"
+    return written
+
+
+def _write_page(results: Results, options: Options, path: Path) -> Path:
+    """The page; beside a Markdown file its figures go into a folder."""
+    from ..modelfile import write_atomically
+    from ..paper.page import to_html, to_markdown
+    from ..paper.report import make_page
+
+    page = make_page(results, options)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".md":
         folder = path.parent / "figures"
@@ -211,7 +248,7 @@ def _write(
     else:
         content = to_html(page)
     write_atomically(path, content.encode())
-    return [*written, path]
+    return path
 
 
 def _describe(part: str, results: Results, options: Options) -> Any:
@@ -219,17 +256,9 @@ def _describe(part: str, results: Results, options: Options) -> Any:
     from dataclasses import asdict
 
     from ..paper import figures
-    from ..paper.experiments import TABLES
-    from ..paper.report import study_table
+    from ..paper.studies import STUDY_CELLS
     from ..paper.tables import cells
 
-    if part in TABLES:
-        return {
-            row: {
-                name: {**asdict(cell), "deviations": cell.deviations} for name, cell in line.items()
-            }
-            for row, line in cells(part, results, options).items()
-        }
     if part == "figure4":
         return {
             name: [{"value": v, "mean": m, "std": s} for v, (m, s) in curve.items()]
@@ -238,20 +267,35 @@ def _describe(part: str, results: Results, options: Options) -> Any:
     if part in ("figure1", "figure3"):
         record = figures.find(part, results, options)
         return record and record["values"]
-    return asdict(study_table(part, results, options))
+    found = (
+        STUDY_CELLS[part](results, options)
+        if part in STUDY_CELLS
+        else cells(part, results, options)
+    )
+    return {
+        row: {
+            name: cell and {**asdict(cell), "deviations": cell.deviations}
+            for name, cell in line.items()
+        }
+        for row, line in found.items()
+    }
 
 
 def _show(part: str, results: Results, options: Options, form: Format) -> None:
     from ..paper.experiments import FIGURES, TABLES
     from ..paper.page import html_table, markdown_table
-    from ..paper.report import say, study_table
+    from ..paper.report import say
+    from ..paper.studies import STUDY_TABLES
     from ..paper.tables import make_table
 
     if part in FIGURES:
-        print(f"{part}: {say(part, results, options)}\n")
+        print_rich(text(f"{part}: {say(part, results, options)}"))
+        print()
         return
-    make = make_table if part in TABLES else study_table
-    table = make(part, results, options)
+    if part in TABLES:
+        table = make_table(part, results, options)
+    else:
+        table = STUDY_TABLES[part](results, options)
     if form == Format.text:
         _print(table)
     elif form == Format.html:
@@ -269,9 +313,9 @@ def _print(table: Table) -> None:
     for row in table.rows:
         made.add_row(*(text_lines(cell) for cell in row))
     print(table.title)
-    print_table(made)
+    print_rich(made)
     for note in table.notes:
-        print_table(text(note))
+        print_rich(text(note))
     print()
 
 

@@ -91,7 +91,7 @@ def print_evaluation(result: dict[str, Any]) -> None:
         worst = max(range(len(names)), key=counts.__getitem__)
         taken = f"{names[worst]} ({100 * counts[worst] / total:.1f} %)" if counts[worst] else ""
         table.add_row(text(name), f"{result['per_class'][name]:.1f}", text(taken))
-    print_table(table)
+    print_rich(table)
     print_seconds(result["seconds"])
 
 
@@ -112,7 +112,7 @@ def print_methods(results: dict[str, dict[str, Any]]) -> None:
             f"{accuracy['mean']:.2f}{spread}",
             *(f"{seconds[stage]:.1f}" for stage in ("encode", "train", "test")),
         )
-    print_table(table)
+    print_rich(table)
     parts = ", ".join(f"{stage} {seconds[stage]:.1f}" for stage in SHARED_STAGES)
     print(f"seconds for all together: {parts}")
 
@@ -137,7 +137,7 @@ def print_confusion(result: dict[str, Any]) -> None:
         table.add_column(text(name), justify="right")
     for name, row in zip(result["class_names"], result["confusion"], strict=True):
         table.add_row(text(name), *(f"{100 * count / sum(row):.1f}" for count in row))
-    print_table(table)
+    print_rich(table)
 
 
 def print_json(**values: Any) -> None:
@@ -156,12 +156,13 @@ def printable(value: object) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
 
 
-def print_table(table: Any) -> None:
+def print_rich(content: Any) -> None:
+    """A table or text of Rich."""
     from rich.console import Console
 
     # A pipe has no width; rows must not be folded there.
     width = None if sys.stdout.isatty() else 10_000
-    Console(width=width, highlight=False).print(table)
+    Console(width=width, highlight=False).print(content)
 
 
 def print_seconds(seconds: dict[str, float]) -> None:

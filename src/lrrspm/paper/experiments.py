@@ -20,8 +20,9 @@ TIMED = 50
 REGULARIZATION = {"Caltech256": 0.24, "17flowers": 0.145}
 """The paper's lambda where it is not 0.7."""
 
-# A quick run: a fifth of the training images, few images, a small codebook.
-_QUICK_SHARE, _QUICK_IMAGES, _QUICK_ATOMS, _QUICK_SAMPLES, _QUICK_SPLITS = 5, 30, 64, 20_000, 2
+# A quick run: a fifth of the training images, few images and classes, a small codebook.
+_QUICK_SHARE, _QUICK_IMAGES, _QUICK_CLASSES = 5, 30, 20
+_QUICK_ATOMS, _QUICK_SAMPLES, _QUICK_SPLITS = 64, 20_000, 2
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Options:
             full,
             train_per_class=self.training(train_per_class),
             images_per_class=_QUICK_IMAGES,
+            max_classes=_QUICK_CLASSES,
             codebook_size=min(full.codebook_size, _QUICK_ATOMS),
             n_samples=min(full.n_samples, _QUICK_SAMPLES),
         )
@@ -179,62 +181,79 @@ def scaling(options: Options) -> dict[str, dict[str, list[Setting]]]:
     }
 
 
-FACTORS: dict[str, dict[str, dict[str, Any]]] = {
-    "image reading": {
-        "longer side at most 200": {"max_side": 200},
-        "longer side at most 250": {"max_side": 250},
-        "not resized": {"max_side": None},
-        "resized by Pillow's bicubic": {"variant": "resized to 300 by Pillow's bicubic"},
-        "resized by the nearest pixel": {"variant": "resized to 300 by the nearest pixel"},
-        "all 200 x 200, as in some copies": {"variant": "resized to 200 x 200"},
-        "enlarged to 300": {"variant": "enlarged to 300"},
-    },
-    "descriptors": {
-        FLAT: {"variant": FLAT},
-        "step 4": {"step": 4},
-        "step 8": {"step": 8},
-        "patches of 24": {"patch_size": 24},
-    },
-    "sampling": {
-        "codebook from training images": {"codebook": TRAINING_IMAGES},
-        "20 000 descriptors": {"n_samples": 20_000},
-        "1 000 000 descriptors": {"n_samples": 1_000_000},
-        "another seed of the codebook": {"codebook_seed": 1},
-        "a third seed of the codebook": {"codebook_seed": 2},
-        "1024 atoms": {"codebook_size": 1024},
-    },
-    "codes": {
-        "codes normalised (Algorithm 1)": {"normalize_codes": True},
-        "not truncated": {"threshold": 0.0},
-        "lambda 0.145": {"regularization": 0.145},
-        "lambda 2": {"regularization": 2.0},
-    },
-    "classifier": {
-        "C = 1": {"C": 1.0},
-        "C = 15": {"C": 15.0},
-        "C = 20": {"C": 20.0},
-        "C = 100": {"C": 100.0},
-    },
-    "protocol": {
-        "evenly spaced training images": {"choice": EVEN},
-    },
-}
+@dataclass(frozen=True)
+class Factor:
+    """One thing that could have been otherwise.
+
+    Attributes
+    ----------
+    group, name : str
+    changes : dict
+        What it changes in a setting.
+    only : str
+        The one data set that it can matter on, or empty.
+    rounds : int
+        How many times as many splits.
+    """
+
+    group: str
+    name: str
+    changes: dict[str, Any]
+    only: str = ""
+    rounds: int = 1
+
+    def settings(self, dataset: str, train: int, options: Options) -> list[Setting]:
+        """Its splits on a data set; none where it cannot matter."""
+        if self.only not in ("", dataset):
+            return []
+        setting = options.setting(dataset, train, **self.changes)
+        return options.over_splits(setting, self.rounds * options.rounds)
+
+
+AS_IS = Factor("", "as in the tables", {})
+_READING, _PATCHES, _SAMPLING = "image reading", "descriptors", "sampling"
+_CODES, _SVM, _PROTOCOL = "codes", "classifier", "protocol"
+# COIL20's images have 128 x 128 pixels, so how larger ones are shrunk cannot matter there.
+FACTORS = (
+    Factor(_READING, "longer side at most 200", {"max_side": 200}, "LS"),
+    Factor(_READING, "longer side at most 250", {"max_side": 250}, "LS"),
+    Factor(_READING, "not resized", {"max_side": None}, "LS"),
+    Factor(
+        _READING,
+        "resized by Pillow's bicubic",
+        {"variant": "resized to 300 by Pillow's bicubic"},
+        "LS",
+    ),
+    Factor(
+        _READING,
+        "resized by the nearest pixel",
+        {"variant": "resized to 300 by the nearest pixel"},
+        "LS",
+    ),
+    Factor(_READING, "all 200 x 200, as in some copies", {"variant": "resized to 200 x 200"}),
+    Factor(_READING, "enlarged to 300", {"variant": "enlarged to 300"}),
+    Factor(_PATCHES, FLAT, {"variant": FLAT}),
+    Factor(_PATCHES, "step 4", {"step": 4}),
+    Factor(_PATCHES, "step 8", {"step": 8}),
+    Factor(_PATCHES, "patches of 24", {"patch_size": 24}),
+    Factor(_SAMPLING, "codebook from training images", {"codebook": TRAINING_IMAGES}),
+    Factor(_SAMPLING, "20 000 descriptors", {"n_samples": 20_000}),
+    Factor(_SAMPLING, "1 000 000 descriptors", {"n_samples": 1_000_000}),
+    Factor(_SAMPLING, "another seed of the codebook", {"codebook_seed": 1}),
+    Factor(_SAMPLING, "a third seed of the codebook", {"codebook_seed": 2}),
+    Factor(_SAMPLING, "1024 atoms", {"codebook_size": 1024}),
+    Factor(_CODES, "normalised (Algorithm 1)", {"normalize_codes": True}),
+    Factor(_CODES, "not truncated", {"threshold": 0.0}),
+    Factor(_CODES, "lambda 0.145", {"regularization": 0.145}),
+    Factor(_CODES, "lambda 2", {"regularization": 2.0}),
+    Factor(_SVM, "C = 1", {"C": 1.0}),
+    Factor(_SVM, "C = 15, the number of classes (the program's slip)", {"C": 15.0}, "LS"),
+    Factor(_SVM, "C = 20, the number of classes (the program's slip)", {"C": 20.0}, "COIL20"),
+    Factor(_SVM, "C = 100", {"C": 100.0}),
+    Factor(_PROTOCOL, "training views at equal angles", {"choice": EVEN}, "COIL20"),
+    Factor(_PROTOCOL, "twice as many splits, as in the program", {}, rounds=2),
+)
 FACTOR_SETS = (("LS", 100), ("COIL20", 10))
-
-
-def factor_base(dataset: str, train: int, options: Options) -> list[Setting]:
-    """The splits that each factor is compared with."""
-    return options.over_splits(options.setting(dataset, train))
-
-
-def more_rounds(dataset: str, train: int, options: Options) -> list[Setting]:
-    """The same with twice as many splits: ten where the paper has five, as in its program."""
-    return options.over_splits(options.setting(dataset, train), 2 * options.rounds)
-
-
-def factor(dataset: str, train: int, changes: dict[str, Any], options: Options) -> list[Setting]:
-    """The splits of one factor."""
-    return options.over_splits(options.setting(dataset, train, **changes))
 
 
 def needed(part: str, options: Options) -> list[Setting]:
@@ -249,18 +268,17 @@ def _table_settings(table: str, options: Options) -> Iterator[Setting]:
 
 
 def _factor_settings(_: str, options: Options) -> Iterator[Setting]:
-    if config.METHOD not in options.methods:
-        return
-    for dataset, train in FACTOR_SETS:
-        yield from more_rounds(dataset, train, options)
-        for changes in (c for group in FACTORS.values() for c in group.values()):
-            yield from factor(dataset, train, changes, options)
+    if config.METHOD in options.methods:
+        for factor in (AS_IS, *FACTORS):
+            for dataset, train in FACTOR_SETS:
+                yield from factor.settings(dataset, train, options)
 
 
 def _curve_settings(_: str, options: Options) -> Iterator[Setting]:
-    for curve in curves(options).values():
-        for splits in curve.values():
-            yield from splits
+    if config.METHOD in options.methods:
+        for curve in curves(options).values():
+            for splits in curve.values():
+                yield from splits
 
 
 _NEEDED: dict[str, Callable[[str, Options], Iterable[Setting]]] = {

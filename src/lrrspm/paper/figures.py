@@ -6,6 +6,7 @@ import io
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -49,20 +50,24 @@ def compute(
 ) -> None:
     """Compute the numbers of figure 1 or 3, if they are not there and the data are."""
     parameters = _parameters(name, root, options)
-    if parameters is None or results.figure(parameters) is not None:
+    if parameters is None or parameters in [r["setting"] for r in _done(name, results)]:
         return
     start = time.perf_counter()
-    if name == "figure1":
-        values = _singular_values(parameters, root, options, n_jobs, stages or Stages())
+    try:
+        if name == "figure1":
+            values = _singular_values(parameters, root, options, n_jobs, stages or Stages())
+        else:
+            values = _face_codes(root, options)
+    except (ValueError, OSError, MemoryError) as error:
+        results.add_figure(parameters, error=str(error) or type(error).__name__)
     else:
-        values = _face_codes(root, options)
-    results.add_figure(parameters, values=values, wall=round(time.perf_counter() - start, 3))
+        results.add_figure(parameters, values=values, wall=round(time.perf_counter() - start, 3))
 
 
-def _parameters(name: str, root: Path | None, options: Options) -> dict[str, Any] | None:
+def _parameters(name: str, root: Path, options: Options) -> dict[str, Any] | None:
     """What decides the numbers of a figure; None where its data set is not here."""
     names = _CODEBOOK_SETS if name == "figure1" else ("YaleB",)
-    found = [n for n in names if root is not None and locate(n, root) is not None]
+    found = [n for n in names if locate(n, root) is not None]
     if not found:
         return None
     common = {"figure": name, "dataset": found[0], "seed": options.seed}
@@ -73,13 +78,25 @@ def _parameters(name: str, root: Path | None, options: Options) -> dict[str, Any
 
 
 def find(name: str, results: Results, options: Options) -> dict[str, Any] | None:
-    """Numbers of figure 1 or 3, of whatever data set they were computed from."""
-    for record in results.records.values():
-        setting = record["setting"]
-        same = setting.get("figure") == name and setting["seed"] == options.seed
-        if same and setting.get("quick", options.quick) == options.quick:
-            return record
-    return None
+    """Numbers of figure 1 or 3; of several data sets the one nearest to the paper's."""
+    found = [
+        record
+        for record in _done(name, results)
+        if record["setting"]["seed"] == options.seed
+        and record["setting"].get("quick", options.quick) == options.quick
+    ]
+    return min(found, key=lambda r: _CODEBOOK_SETS.index(r["setting"]["dataset"]), default=None)
+
+
+def _done(name: str, results: Results) -> list[dict[str, Any]]:
+    return [record for record in results.figures(name) if "error" not in record]
+
+
+def has_numbers(name: str, results: Results, options: Options) -> bool:
+    """Whether there is something to draw."""
+    if name == "figure4":
+        return any(curve_points(results, options).values())
+    return find(name, results, options) is not None
 
 
 def _singular_values(
@@ -90,9 +107,9 @@ def _singular_values(
     stages: Stages,
 ) -> dict[str, Any]:
     """Singular values of a codebook from all images of a set."""
-    setting = options.setting(parameters["dataset"], 1)
-    features = setting.features(n_jobs)
-    features.encoder.set_params(codebook_size=parameters["codebook_size"])
+    size = parameters["codebook_size"]
+    setting = replace(options.setting(parameters["dataset"], 1), codebook_size=size)
+    features = setting.codebook_features(n_jobs)
     paths, _ = load(parameters["dataset"], root)
     fit_all([features], paths, [np.arange(len(paths))], stages)
     codebook = features.encoder_.codebook_.astype(np.float64)
@@ -114,6 +131,8 @@ def _face_codes(root: Path, options: Options) -> dict[str, Any]:
     subjects = sorted(set(labels))[:2]
     for subject in subjects:
         members = [path for path, label in zip(paths, labels, strict=True) if label == subject]
+        if len(members) < 2 * _SAMPLES:
+            raise ValueError(f"{subject} has {len(members)} images; {2 * _SAMPLES} are needed")
         chosen = rng.choice(members, 2 * _SAMPLES, replace=False).tolist()
         dictionary += chosen[:_SAMPLES]
         tested += chosen[_SAMPLES:]
@@ -144,14 +163,14 @@ def _faces(paths: list[str]) -> NDArray[np.float32]:
 
 def draw(name: str, results: Results, options: Options) -> Figure | None:
     """A figure, or None where it has no numbers yet."""
+    if not has_numbers(name, results, options):
+        return None
     with _style():
         if name == "figure4":
             return _draw_curves(results, options)
         record = find(name, results, options)
-        if record is None:
-            return None
-        values = record["values"]
-        return _draw_spectrum(record) if name == "figure1" else _draw_codes(values)
+        assert record is not None
+        return _draw_spectrum(record) if name == "figure1" else _draw_codes(record["values"])
 
 
 def to_bytes(figure: Figure, kind: str) -> bytes:
@@ -213,7 +232,7 @@ def _draw_spectrum(record: dict[str, Any]) -> Figure:
         share = 100 * np.cumsum(np.asarray(values) ** power) / np.sum(np.asarray(values) ** power)
         label = "of the singular values" if power == 1 else "of their squares"
         right.plot(index, share, line, color=colour, label=label)
-    right.set(title="energy", xlabel="first so many", ylabel="share of the sum, %", ylim=(0, 101))
+    right.set(title="energy", xlabel="largest ones", ylabel="share of the sum, %", ylim=(0, 101))
     right.legend(frameon=False, loc="lower right")
     return figure
 
@@ -253,10 +272,8 @@ def _draw_codes(values: dict[str, Any]) -> Figure:
     return figure
 
 
-def _draw_curves(results: Results, options: Options) -> Figure | None:
+def _draw_curves(results: Results, options: Options) -> Figure:
     points = curve_points(results, options)
-    if not any(points.values()):
-        return None
     claims = read_published()["figure4"]["claim"]
     figure, (axes,) = _new_figure(1, 2)
     fixed = {
@@ -271,14 +288,17 @@ def _draw_curves(results: Results, options: Options) -> Figure | None:
         means, stds = (np.array([cell[i] for cell in curve.values()]) for i in (0, 1))
         low, high = claims[name]
         if not options.quick:
-            axis.axhspan(low, high, color="0.9", label=f"paper's range, {low} to {high}")
+            axis.axhspan(low, high, color="0.9", label="range of the paper's means")
         axis.errorbar(
             x, means, stds, color=colour, marker=mark, markersize=3, linewidth=1, capsize=2,
             label="ours, mean ± sd",
         )  # fmt: skip
         label = "lambda" if name == "lambda" else "epsilon, %"
         axis.set(title=f"{name} ({fixed[name]})", xlabel=label, ylabel="accuracy, %")
-        axis.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
+        # Room for the legend below the curve.
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(bottom - 0.35 * (top - bottom), top)
+        axis.legend(frameon=False, loc="lower left")
     return figure
 
 

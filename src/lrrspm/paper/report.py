@@ -6,13 +6,15 @@ from typing import Any
 
 from .. import config
 from ..datasets import DATASETS
+from ..environment import short_commit
 from . import experiments, figures, notes
-from .experiments import FIGURES, PARTS, STUDIES, TABLES, Options, needed
+from .experiments import FIGURES, PARTS, TABLES, Options, needed
 from .page import Bullets, Heading, Page, Picture, Table, Text
 from .published import read_published
 from .results import Results
 from .settings import ALL_IMAGES
-from .tables import copies_table, factor_table, make_table, scaling_table
+from .studies import copies_table, factor_table, say_factors, scaling_table
+from .tables import NOT_RUN, make_table
 
 TITLE = "The paper's tables and figures, ours beside them"
 
@@ -37,18 +39,19 @@ def _introduce(page: Page, results: Results, options: Options) -> None:
     page.add(
         Text(
             "*Fast Low Rank Representation based Spatial Pyramid Matching for Image "
-            "Classification* (Peng, Yan, Zhao, Tang, 2015). Made by `lrrspm paper report` from "
-            "result rows; no number is typed in. Beneath each of ours stands the paper's, and the "
-            "difference in standard deviations of both together."
+            "Classification* (Peng, Yan, Zhao, Tang, Yi, 2015). Made by `lrrspm paper report` from "
+            "result rows that name commit, versions and machine. Beneath each of our numbers "
+            "stands the paper's in parentheses, and the difference in standard deviations (sd) of "
+            "both together."
         )
     )
     if options.quick:
-        page.add(
-            Text("**A quick run: few images, small codebooks. Not comparable with the paper.**")
-        )
+        page.add(Text(f"**{notes.QUICK}**"))
     page.add(Heading("What was run"), Bullets(tuple(_protocol(options))))
-    page.add(Text("On " + "; ".join(_machines(results)) + "."))
-    page.add(_datasets_table(results, options))
+    shown = _shown(results, options)
+    machines = "; ".join(_machines(results, shown))
+    page.add(Text(f"On {machines}." if machines else "Nothing has been run yet."))
+    page.add(_datasets_table(shown))
 
 
 def _protocol(options: Options) -> list[str]:
@@ -78,31 +81,38 @@ def _protocol(options: Options) -> list[str]:
     ]
 
 
-def _machines(results: Results) -> list[str]:
+def _shown(results: Results, options: Options) -> list[dict[str, Any]]:
+    """The rows and figures that the page shows."""
+    settings = dict.fromkeys(s for part in PARTS for s in needed(part, options))
+    drawn = [figures.find(name, results, options) for name in ("figure1", "figure3")]
+    return results.rows(settings) + [record for record in drawn if record is not None]
+
+
+def _machines(results: Results, shown: list[dict[str, Any]]) -> list[str]:
     found: dict[str, None] = {}
-    for environment in results.environments.values():
+    for key in dict.fromkeys(record["environment"] for record in shown):
+        environment = results.environments[key]
         packages = environment["packages"]
         found[
             f"{environment['cores']} cores of an {environment['cpu']} ({environment['system']}), "
             f"Python {environment['python']}, NumPy {packages['numpy']}, "
-            f"lrrspm {packages['lrrspm']}, commit {environment['commit'][:10]}"
+            f"lrrspm {packages['lrrspm']}, commit {short_commit(environment)}"
         ] = None
-    return list(found) or ["nothing yet"]
+    return list(found)
 
 
-def _datasets_table(results: Results, options: Options) -> Table:
+def _datasets_table(shown: list[dict[str, Any]]) -> Table:
     counts: dict[str, int] = {}
-    for record in results.records.values():
-        if "error" not in record and record["kind"] == "row":
-            name = record["setting"]["dataset"]
-            counts[name] = max(counts.get(name, 0), record["images"])
+    for row in (record for record in shown if record["kind"] == "row"):
+        name = row["setting"]["dataset"]
+        counts[name] = max(counts.get(name, 0), row["images"])
     rows = tuple(
         (
             (name,),
             (data.title,),
             (str(data.images),),
             (str(data.classes),),
-            (f"{counts[name]} images" if name in counts else "not run",),
+            (f"{counts[name]} images" if name in counts else NOT_RUN,),
         )
         for name, data in DATASETS.items()
     )
@@ -110,8 +120,8 @@ def _datasets_table(results: Results, options: Options) -> Table:
 
 
 def _add_figure(page: Page, name: str, results: Results, options: Options) -> None:
-    title = f"Figure {name.removeprefix('figure')}. {_FIGURES[name]}"
-    page.add(Heading(title, 3))
+    title = read_published()[name]["title"]
+    page.add(Heading(f"Figure {name.removeprefix('figure')}. {title}", 3))
     figure = figures.draw(name, results, options)
     if figure is not None:
         caption = _CAPTIONS[name](results, options)[0]
@@ -121,16 +131,10 @@ def _add_figure(page: Page, name: str, results: Results, options: Options) -> No
 
 def say(figure: str, results: Results, options: Options) -> str:
     """What a figure shows, in words and numbers."""
-    if figures.draw(figure, results, options) is None:
-        return "not run"
+    if not figures.has_numbers(figure, results, options):
+        errors = [record["error"] for record in results.figures(figure) if "error" in record]
+        return f"failed: {errors[-1]}" if errors else NOT_RUN
     return _CAPTIONS[figure](results, options)[1]
-
-
-_FIGURES = {
-    "figure1": "Singular values of a codebook",
-    "figure3": "Codes of a face over faces of two people",
-    "figure4": "Influence of lambda and epsilon on OT",
-}
 
 
 def _say_spectrum(results: Results, options: Options) -> tuple[str, str]:
@@ -208,15 +212,16 @@ def _explain(page: Page, results: Results, options: Options) -> None:
         scaling_table(results, options),
         Heading("What each factor does to LrrSPM", 3),
         Text(notes.FACTORS),
-        factor_table(results, options),
     )
+    said = say_factors(results, options)
+    page.add(*([Bullets(tuple(said))] if said else []), factor_table(results, options))
 
 
 def time_table(results: Results, options: Options) -> Table:
     """Seconds that each part took, its share of what several parts have in common included once."""
     seen: set[str] = set()
     rows = []
-    total = 0.0
+    seconds, count = 0.0, 0
     for part in PARTS:
         settings = needed(part, options)
         records = results.rows(s for s in settings if s.key not in seen)
@@ -224,26 +229,16 @@ def time_table(results: Results, options: Options) -> Table:
         if part in ("figure1", "figure3"):
             record = figures.find(part, results, options)
             records = [record] if record else []
-        seconds = sum(record["wall"] for record in records)
-        total += seconds
-        rows.append(((part,), (str(len(records)),), (f"{seconds:.0f}" if records else "not run",)))
-    rows.append((("all",), (str(len(seen)),), (f"{total:.0f}",)))
+        spent = sum(record["wall"] for record in records)
+        seconds, count = seconds + spent, count + len(records)
+        rows.append(((part,), (str(len(records)),), (f"{spent:.0f}" if records else NOT_RUN,)))
+    rows.append((("all",), (str(count),), (f"{seconds:.0f}",)))
     return Table(
         "Seconds by part",
         ("part", "results", "seconds"),
         tuple(rows),
         (
-            "Images are coded once for all that needs the codes; that time stands with the first "
-            "part that did.",
+            "Images are read and coded once for all parts that need the codes; that time stands "
+            "with the first part of the list that did, table 4 among them.",
         ),
     )
-
-
-def study_table(name: str, results: Results, options: Options) -> Table:
-    """The table of one of the studies."""
-    return _STUDIES[name](results, options)
-
-
-_STUDIES: dict[str, Any] = dict(
-    zip(STUDIES, (copies_table, scaling_table, factor_table), strict=True)
-)

@@ -16,6 +16,10 @@ from .settings import Setting, digest
 FILE = "rows.jsonl"
 
 
+class ResultsError(OSError):
+    """Results that cannot be read or written; the message names the file and says why."""
+
+
 class Results:
     """What has been computed so far, and the file that keeps it.
 
@@ -24,6 +28,14 @@ class Results:
     which the others name by a short digest). A later line of the same key
     takes the place of an earlier one. A process that is killed while it
     writes leaves half a line at most, which is ignored.
+
+    A row has ``setting``; ``accuracy`` and ``overall`` (percent, mean over the
+    classes and over the images); ``per_class`` (right and tested images);
+    ``images`` and ``data`` (how many there were, and their fingerprint);
+    ``seconds`` of reading and describing all images, of learning the codebook,
+    of coding all images, of training and of testing; ``wall`` (seconds since
+    the row before it); ``peak_mb`` (of the process, since the images of its
+    data set were first read); or ``error``.
 
     Parameters
     ----------
@@ -37,15 +49,12 @@ class Results:
         self.records: dict[str, dict[str, Any]] = {}
         self.environments: dict[str, dict[str, Any]] = {}
         self._current: str | None = None
-        damaged = 0
+        damaged = False
         for line in self._lines():
-            try:
-                self._take(json.loads(line))
-            except (ValueError, KeyError, TypeError):
-                damaged += 1
-        if damaged:
+            damaged = not self._take_line(line)
+        if damaged:  # the last one; earlier ones have been told of
             warnings.warn(
-                f"{self.path}: {damaged} damaged lines were ignored; what they held is computed "
+                f"{self.path}: its last line is damaged and was ignored; what it held is computed "
                 "again when it is asked for",
                 stacklevel=2,
             )
@@ -59,15 +68,21 @@ class Results:
         """The rows of those settings that have one."""
         return [row for row in map(self.row, settings) if row is not None]
 
-    def figure(self, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """The numbers of a figure, if they were computed."""
-        return self.records.get(digest(parameters))
+    def errors(self, settings: Iterable[Setting]) -> list[str]:
+        """Why settings failed, each reason once."""
+        records = (self.records.get(setting.key, {}) for setting in settings)
+        return list(dict.fromkeys(record["error"] for record in records if "error" in record))
+
+    def figures(self, name: str) -> list[dict[str, Any]]:
+        """Records of a figure, whatever they were computed from."""
+        return [r for r in self.records.values() if r["setting"].get("figure") == name]
 
     def add_row(self, setting: Setting, **content: Any) -> None:
         """Keep what came of a setting: its numbers, or ``error``."""
         self._add("row", setting.key, setting=asdict(setting), **content)
 
     def add_figure(self, parameters: dict[str, Any], **content: Any) -> None:
+        """Keep the ``values`` of a figure, or ``error``."""
         self._add("figure", digest(parameters), setting=parameters, **content)
 
     def _add(self, kind: str, key: str, **content: Any) -> None:
@@ -79,25 +94,49 @@ class Results:
         self._write({"kind": kind, "key": key, **content, "environment": self._current})
 
     def _write(self, record: dict[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
-            whole = file.tell() == 0
-            if not whole:
-                file.seek(-1, os.SEEK_END)
-                whole = file.read(1) == b"\n"
-            text = json.dumps(record, allow_nan=False, separators=(",", ":")) + "\n"
-            # After half a line of a run that was killed a new one begins.
-            file.write(text.encode() if whole else b"\n" + text.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        line = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # At one stroke and at the end, so that several processes may write.
+            with self.path.open("a+b", buffering=0) as file:
+                if not _ends_a_line(file):
+                    line = b"\n" + line
+                if file.write(line) != len(line):
+                    raise OSError("the disk is full")
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise ResultsError(
+                f"{self.path}: cannot be written ({error.strerror or error}); what was computed "
+                "before is kept: make room, or give another --results, and run it again"
+            ) from error
         self._take(record)
 
+    def _take_line(self, line: bytes) -> bool:
+        try:
+            self._take(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return False
+        return True
+
     def _take(self, record: dict[str, Any]) -> None:
-        home = self.environments if record["kind"] == "environment" else self.records
-        home[record["key"]] = record
+        if record["kind"] == "environment":
+            self.environments[record["key"]] = record
+        else:
+            record["setting"].get("figure")  # a line without a setting is a damaged one
+            self.records[record["key"]] = record
 
     def _lines(self) -> list[bytes]:
         try:
-            return self.path.read_bytes().splitlines()
+            return [line for line in self.path.read_bytes().splitlines() if line]
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise ResultsError(f"{self.path}: cannot be read ({error.strerror})") from error
+
+
+def _ends_a_line(file: Any) -> bool:
+    """Whether a file is empty or ends with a line break; a killed run may leave half a line."""
+    if file.seek(0, os.SEEK_END) == 0:
+        return True
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) == b"\n")

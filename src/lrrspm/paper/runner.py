@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..copies import digest_images
-from ..datasets import load
+from ..datasets import load, status
 from ..environment import forget_peak_memory, peak_memory
-from ..evaluation import count_confusions, split_by_class
-from ..features import SpatialPyramidFeatures, fit_all, transform_all
+from ..evaluation import class_accuracies, count_confusions, split_by_class
+from ..features import fit_all, transform_all
 from ..stages import Stages
-from .results import Results
-from .settings import ALL_IMAGES, EVEN, Setting
+from .results import Results, ResultsError
+from .settings import ALL_IMAGES, EVEN, CodebookKey, Setting
 
-# Vectors of several encoders are made while the images are read once, as far as
-# their matrices fit into this many bytes.
+T = TypeVar("T")
+
+# Bytes of samples for codebooks, or of vectors, that are made while the images are read once.
 _MEMORY = 1e9
+_BYTES_A_DESCRIPTOR = 4 * 128
 
 
 def run(
@@ -36,41 +40,78 @@ def run(
 ) -> None:
     """Compute the settings that have no row yet, and write each row as it is made.
 
-    Data sets that are not below ``root`` are left out. What goes wrong with a
-    data set or a setting becomes a row with the error.
+    A row that was made from other images counts as none. Data sets that are
+    not below ``root`` are left out. What goes wrong with a data set or a
+    setting becomes a row with the error.
     """
     stages = stages or Stages()
-    missing = [s for s in dict.fromkeys(settings) if results.row(s) is None]
-    groups = defaultdict(list)
-    for setting in missing:
+    groups: dict[Any, list[Setting]] = defaultdict(list)
+    for setting in dict.fromkeys(settings):
         groups[setting.source].append(setting)
-    done = 0
+    work = []
     for group in groups.values():
         try:
-            images = _Images(group[0], root)
+            images = Images(group[0], root)
         except FileNotFoundError:
             continue
-        work = _Work(images, results, n_jobs, stages)
+        missing = [s for s in group if not _has_row(results, s, images.fingerprint)]
+        if missing:
+            work.append((images, missing))
+    _warn_of_incomplete({images.dataset for images, _ in work}, root)
+    done, total = 0, sum(len(missing) for _, missing in work)
+    for images, missing in work:
         try:
-            for _ in work.rows(group):
+            for _ in _Work(images, results, n_jobs, stages).rows(missing):
                 done += 1
-                stages.tell("results", done, len(missing))
+                stages.tell("results", done, total)
+        except ResultsError:
+            raise
         except (ValueError, OSError, MemoryError) as error:
-            for setting in group:
-                if results.row(setting) is None:
+            for setting in missing:
+                if not _has_row(results, setting, images.fingerprint):
                     results.add_row(setting, error=str(error) or type(error).__name__)
 
 
-class _Images:
-    """The images of a source: paths, labels, class names."""
+def _has_row(results: Results, setting: Setting, fingerprint: str) -> bool:
+    row = results.row(setting)
+    return row is not None and row["data"] == fingerprint
+
+
+def _warn_of_incomplete(names: set[str], root: Path) -> None:
+    for name in sorted(names):
+        if not status(name, root).complete:
+            warnings.warn(
+                f"{name} is not the complete published set; its numbers cannot be compared with "
+                f"the paper's ('lrrspm datasets verify {name}' says what differs)",
+                stacklevel=3,
+            )
+
+
+class Images:
+    """The images of a source.
+
+    Attributes
+    ----------
+    dataset : str
+    paths, labels : ndarray of str
+    names : ndarray of str
+        The classes.
+    fingerprint : str
+        Changes when files come, go, or change their names or sizes.
+    """
 
     def __init__(self, setting: Setting, root: Path) -> None:
         paths, labels = load(setting.dataset, root)
+        self.dataset = setting.dataset
         self.paths, self.labels = np.array(paths), np.array(labels)
-        if setting.images_per_class is not None:
-            kept = _first_of_each_class(self.labels, setting.images_per_class)
-            self.paths, self.labels = self.paths[kept], self.labels[kept]
+        kept = _part_of_each_class(self.labels, setting.images_per_class, setting.max_classes)
+        self.paths, self.labels = self.paths[kept], self.labels[kept]
         self.names = np.unique(self.labels)
+        files = (
+            f"{label}/{os.path.basename(path)}:{os.stat(path).st_size}"
+            for path, label in zip(self.paths.tolist(), self.labels.tolist(), strict=True)
+        )
+        self.fingerprint = hashlib.sha256("\n".join(files).encode("utf-8", "replace")).hexdigest()
         self._digests: NDArray[Any] | None = None
 
     def training(self, setting: Setting) -> NDArray[np.int64]:
@@ -95,7 +136,7 @@ class _Work:
     """The computation of one group of settings over the same images."""
 
     def __init__(
-        self, images: _Images, results: Results, n_jobs: int | None, stages: Stages
+        self, images: Images, results: Results, n_jobs: int | None, stages: Stages
     ) -> None:
         self._images, self._results = images, results
         self._n_jobs, self._stages = n_jobs, stages
@@ -105,20 +146,18 @@ class _Work:
     def rows(self, settings: Sequence[Setting]) -> Iterator[None]:
         """Compute and write one row after the other."""
         settings = [s for s in settings if self._possible(s)]
-        if not settings:
-            return
-        learnt = self._learn_codebooks(settings)
+        learnt = self.learn_codebooks(settings)
         alike: dict[Any, list[Setting]] = defaultdict(list)
         for setting in settings:
             alike[setting.vector_key].append(setting)
-        for batch in self._batches(list(alike.values())):
-            features = [s[0].features(self._n_jobs, learnt[s[0].codebook_key][0]) for s in batch]
-            for group, feature, (vectors, spent) in zip(
-                batch, features, self._vectors(features), strict=True
+        sizes = [_vector_bytes(group[0]) * len(self._images.labels) for group in alike.values()]
+        for batch in _batches(list(alike.values()), sizes):
+            codebooks = [learnt[group[0].codebook_key] for group in batch]
+            for group, (vectors, seconds) in zip(
+                batch, self._vectors([g[0] for g in batch], codebooks), strict=True
             ):
-                spent["codebook"] = learnt[group[0].codebook_key][1]
                 for setting in group:
-                    self._write(setting, feature, vectors, spent)
+                    self._write(setting, vectors, seconds)
                     yield
 
     def _possible(self, setting: Setting) -> bool:
@@ -130,23 +169,26 @@ class _Work:
             return False
         return True
 
-    def _learn_codebooks(
+    def learn_codebooks(
         self, settings: Sequence[Setting]
-    ) -> dict[Any, tuple[NDArray[Any], float]]:
+    ) -> dict[CodebookKey, tuple[NDArray[Any], float]]:
         """Each codebook that the settings need, and the seconds of learning it."""
-        alike: dict[Any, dict[Any, Setting]] = defaultdict(dict)
+        firsts: dict[CodebookKey, Setting] = {}
         for setting in settings:
-            size = (setting.codebook_size, setting.n_samples)
-            alike[size].setdefault(setting.codebook_key, setting)
+            firsts.setdefault(setting.codebook_key, setting)
+        # Codebooks alike in size and sample take about the same time.
+        order = sorted(firsts, key=lambda key: (key.size, key.n_samples))
         learnt = {}
-        for firsts in alike.values():
-            features = [setting.features(self._n_jobs) for setting in firsts.values()]
-            members = [self._sampled(setting) for setting in firsts.values()]
+        for batch in _batches(order, [key.n_samples * _BYTES_A_DESCRIPTOR for key in order]):
+            features = [firsts[key].codebook_features(self._n_jobs) for key in batch]
+            members = [self._sampled(firsts[key]) for key in batch]
             stages = Stages(self._stages.tell)
             fit_all(features, self._images.paths.tolist(), members, stages)
-            seconds = stages.seconds["codebook"] / len(features)
-            for key, feature in zip(firsts, features, strict=True):
-                learnt[key] = (feature.encoder_.codebook_, seconds)
+            # Work grows with atoms and descriptors.
+            costs = np.array([key.size * key.n_samples for key in batch], np.float64)
+            seconds = stages.seconds["codebook"] * costs / costs.sum()
+            for key, feature, share in zip(batch, features, seconds.tolist(), strict=True):
+                learnt[key] = (feature.encoder_.codebook_, share)
         return learnt
 
     def _sampled(self, setting: Setting) -> NDArray[np.int64]:
@@ -155,65 +197,49 @@ class _Work:
             return np.arange(len(self._images.labels))
         return self._images.training(setting)
 
-    def _batches(self, alike: Sequence[list[Setting]]) -> Iterator[list[list[Setting]]]:
-        """Settings with the same vectors, as many at a time as fit into memory together."""
-        batch: list[list[Setting]] = []
-        room = _MEMORY
-        for group in alike:
-            cells = group[0].features(None).pyramid().n_cells
-            size = 4 * cells * group[0].codebook_size * len(self._images.labels)
-            if batch and size > room:
-                yield batch
-                batch, room = [], _MEMORY
-            batch.append(group)
-            room -= size
-        yield batch
-
     def _vectors(
-        self, features: Sequence[SpatialPyramidFeatures]
+        self, settings: Sequence[Setting], codebooks: Sequence[tuple[NDArray[Any], float]]
     ) -> Iterator[tuple[NDArray[np.float32], dict[str, float]]]:
-        """Vectors of all images for each of the features, and the seconds they took."""
-        for feature in features:
-            # With the codebook given nothing is learnt from what it is fitted to.
-            feature.encoder_ = feature.new_encoder().fit(feature.encoder.codebook)
+        """Vectors of all images for each of the settings, and the seconds they took."""
+        features = [
+            setting.features(self._n_jobs, codebook)
+            for setting, (codebook, _) in zip(settings, codebooks, strict=True)
+        ]
         stages = Stages(self._stages.tell)
         encode: list[float] = []
         paths = self._images.paths.tolist()
         matrices = transform_all(features, paths, stages, encode_seconds=encode)
         shared = {name: stages.seconds[name] for name in ("read", "sift")}
-        for vectors, seconds in zip(matrices, encode, strict=True):
-            yield vectors, {**shared, "encode": seconds}
+        for vectors, seconds, (_, learning) in zip(matrices, encode, codebooks, strict=True):
+            yield vectors, {**shared, "codebook": learning, "encode": seconds}
 
     def _write(
-        self,
-        setting: Setting,
-        feature: SpatialPyramidFeatures,
-        vectors: NDArray[np.float32],
-        seconds: dict[str, float],
+        self, setting: Setting, vectors: NDArray[np.float32], seconds: dict[str, float]
     ) -> None:
+        """Train and test on one split, and write the row."""
         images = self._images
         training = images.training(setting)
         tested = images.tested(setting, training, self._n_jobs, self._stages)
-        classifier = setting.classifier(self._n_jobs)
-        classifier.features_ = feature
+        svm = setting.classifier(self._n_jobs).new_svm()
         stages = Stages()
         with stages.timed("train"), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            classifier.fit_svm(vectors[training], images.labels[training])
+            svm.fit(vectors[training], images.labels[training])
         with stages.timed("test"):
-            predicted = classifier.svm_.predict(vectors[tested])
+            predicted = svm.predict(vectors[tested])
         confusion = count_confusions(images.names, images.labels[tested], predicted)
         right, counts = np.diag(confusion), confusion.sum(axis=1)
         now = time.perf_counter()
         self._results.add_row(
             setting,
-            accuracy=float(np.mean(100 * right / counts)),
+            accuracy=float(np.nanmean(class_accuracies(confusion))),
             overall=float(100 * right.sum() / counts.sum()),
             per_class={
                 str(name): [int(a), int(b)]
                 for name, a, b in zip(images.names, right, counts, strict=True)
             },
             images=len(images.labels),
+            data=images.fingerprint,
             seconds={k: round(v, 4) for k, v in {**seconds, **stages.seconds}.items()},
             wall=round(now - self._last, 3),
             peak_mb=peak_memory(),
@@ -222,12 +248,34 @@ class _Work:
         self._last = now
 
 
-def _first_of_each_class(labels: NDArray[Any], count: int) -> NDArray[np.int64]:
-    """Indices of at most so many images of each class, spread over the class."""
-    chosen = []
-    for name in np.unique(labels):
+def _vector_bytes(setting: Setting) -> int:
+    pyramid = setting.classifier(None).new_features().pyramid()
+    return 4 * pyramid.n_cells * setting.codebook_size
+
+
+def _batches(items: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
+    """Items in order, as many at a time as fit into memory together, but one at least."""
+    batch: list[T] = []
+    room = _MEMORY
+    for item, size in zip(items, sizes, strict=True):
+        if batch and size > room:
+            yield batch
+            batch, room = [], _MEMORY
+        batch.append(item)
+        room -= size
+    if batch:
+        yield batch
+
+
+def _part_of_each_class(
+    labels: NDArray[Any], images: int | None, classes: int | None
+) -> NDArray[np.int64]:
+    """Indices of at most so many images, spread over the class, of so many classes."""
+    chosen = [np.empty(0, np.int64)]
+    for name in np.unique(labels)[:classes]:
         members = np.flatnonzero(labels == name)
-        places = np.linspace(0, len(members) - 1, min(count, len(members))).round().astype(int)
+        count = len(members) if images is None else min(images, len(members))
+        places = np.linspace(0, len(members) - 1, count).round().astype(int)
         chosen.append(members[places])
     return np.concatenate(chosen)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .. import config
 from ..classifier import ImageClassifier
-from ..encoders import LRREncoder
+from ..encoders import LRREncoder, VQEncoder
+from ..evaluation import split_seeds
 from ..features import SpatialPyramidFeatures
 from ..methods import find_method
 from .variants import vary
@@ -21,6 +21,16 @@ from .variants import vary
 ALL_IMAGES = "all images"
 TRAINING_IMAGES = "training images"
 RANDOM, EVEN = "random", "evenly spaced"
+
+
+class CodebookKey(NamedTuple):
+    """What decides a codebook, beside the source of its descriptors."""
+
+    seed: int
+    size: int
+    n_samples: int
+    split: tuple[Any, ...] | None
+    """How its images were chosen; None are all of them."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,8 @@ class Setting:
         in their names.
     leave_out_copies : bool
         Do not test images that have a copy among the training images.
-    images_per_class : int or None
-        Use so many images of each class only, for a quick run.
+    images_per_class, max_classes : int or None
+        Use so many images of each class, and so many classes, for a quick run.
     variant : str
         A way to read or describe images, of :data:`lrrspm.paper.variants.VARIANTS`.
     seed : int
@@ -76,6 +86,7 @@ class Setting:
     choice: str = RANDOM
     leave_out_copies: bool = False
     images_per_class: int | None = None
+    max_classes: int | None = None
     variant: str = ""
     seed: int = config.SEED
     codebook_seed: int | None = None
@@ -97,6 +108,7 @@ class Setting:
         return (
             self.dataset,
             self.images_per_class,
+            self.max_classes,
             self.variant,
             self.max_side,
             self.step,
@@ -108,17 +120,16 @@ class Setting:
         return split_seeds(self.seed, self.split + 1)[self.split]
 
     @property
-    def codebook_key(self) -> tuple[Any, ...]:
+    def codebook_key(self) -> CodebookKey:
         """What decides the codebook, beside the source."""
-        seed = split_seeds(self.seed, 1)[0] if self.codebook == ALL_IMAGES else self.split_seed
+        if self.codebook == ALL_IMAGES:
+            seed, split = split_seeds(self.seed, 1)[0], None
+        else:
+            seed = self.split_seed
+            split = (self.train_per_class, self.choice, self.split, self.seed)
         if self.codebook_seed is not None:
             seed = self.codebook_seed
-        members = (
-            None
-            if self.codebook == ALL_IMAGES
-            else (self.train_per_class, self.choice, self.split, self.seed)
-        )
-        return (seed, self.codebook_size, self.n_samples, members)
+        return CodebookKey(seed, self.codebook_size, self.n_samples, split)
 
     @property
     def vector_key(self) -> tuple[Any, ...]:
@@ -155,20 +166,24 @@ class Setting:
             method=self.method,
         )
 
-    def features(
-        self, n_jobs: int | None, codebook: NDArray[Any] | None = None
-    ) -> SpatialPyramidFeatures:
-        """Unfitted features with this setting's parameters, and a codebook if it is known."""
+    def features(self, n_jobs: int | None, codebook: NDArray[Any]) -> SpatialPyramidFeatures:
+        """Fitted features with this setting's parameters and a codebook."""
         plain = self.classifier(n_jobs).new_features()
-        plain.set_params(random_state=self.codebook_key[0], norm=self.norm or plain.norm)
-        if codebook is not None:
-            plain.set_params(encoder=clone(plain.encoder).set_params(codebook=codebook))
+        plain.set_params(norm=self.norm or plain.norm)
+        plain.encoder_ = clone(plain.encoder).set_params(codebook=codebook)
+        # With the codebook given nothing is learnt from what the encoder is fitted to.
+        plain.encoder_.fit(codebook)
         return vary(plain, self.variant)
 
+    def codebook_features(self, n_jobs: int | None) -> SpatialPyramidFeatures:
+        """Unfitted features that learn the codebook, the same one for every method.
 
-def split_seeds(seed: int, splits: int) -> list[int]:
-    """A seed for each split; more splits leave the seeds of the first ones as they are."""
-    return [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
+        Their encoder leaves the k-means centres as they are; that of ScSPM
+        would scale them.
+        """
+        plain = self.classifier(n_jobs).new_features()
+        plain.set_params(encoder=VQEncoder(self.codebook_size), random_state=self.codebook_key.seed)
+        return vary(plain, self.variant)
 
 
 def digest(content: dict[str, Any]) -> str:

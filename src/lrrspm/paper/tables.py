@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -12,6 +11,7 @@ from .. import config
 from ..methods import METHODS
 from . import experiments
 from .experiments import BESIDE, OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
+from .notes import QUICK
 from .page import Table
 from .published import published, read_published
 from .results import Results
@@ -52,22 +52,32 @@ class Cell:
         return (self.mean - self.paper) / variance**0.5 if variance else None
 
     def lines(self) -> tuple[str, ...]:
-        """What a table shows."""
-        lines = [_ours(self)]
+        """What a table shows: ours, the paper's in parentheses, how far they are apart."""
+        lines = [self.ours()]
         if self.paper is not None:
-            far = "" if self.deviations is None else f" ({self.deviations:+.1f} sd)"
-            lines.append(f"paper {_spread(self.paper, self.paper_std)}{far}")
+            lines.append(f"({_spread(self.paper, self.paper_std)})")
+        if self.deviations is not None:
+            lines.append(f"{self.deviations:+.1f} sd")
         return tuple(lines)
+
+    def ours(self) -> str:
+        """Our number alone."""
+        if self.mean is None:
+            return "failed" if self.error else NOT_RUN
+        missing = "" if self.done == self.wanted else f" ({self.done} of {self.wanted} splits)"
+        return _spread(self.mean, self.std) + missing
+
+    def change_from(self, base: Cell) -> float | None:
+        """Ours minus ours of another cell."""
+        return None if self.mean is None or base.mean is None else self.mean - base.mean
 
 
 def accuracy_cell(
     results: Results, settings: Sequence[Setting], paper: dict[str, Any] | None = None
 ) -> Cell:
     """Accuracy over splits."""
-    rows = results.rows(settings)
-    values = [row["accuracy"] for row in rows]
-    records = [results.records[s.key] for s in settings if s.key in results.records]
-    errors = [record["error"] for record in records if "error" in record]
+    values = [row["accuracy"] for row in results.rows(settings)]
+    errors = results.errors(settings)
     return Cell(
         mean=fmean(values) if values else None,
         std=stdev(values) if len(values) > 1 else None,
@@ -103,32 +113,38 @@ def cells(table: str, results: Results, options: Options) -> dict[str, dict[str,
             paper = None if options.quick else _published(table, row, column)
             if table == "table10":
                 for kind, stages in _TIMES.items():
-                    theirs = paper[kind] if paper else None
+                    theirs = paper[_PUBLISHED_TIMES[kind]] if paper else None
                     cell = seconds_cell(results, settings, stages, theirs)
-                    found[row][f"{column.dataset}, {kind}"] = cell
+                    found[row][f"{column.dataset} {kind}"] = cell
                 continue
             title = _title(table, column, options)
             found[row][title] = accuracy_cell(results, settings, paper)
             if table in _WITH_SECONDS:
                 theirs = paper.get("seconds") if paper else None
-                stages = (*_TIMES["coding"], *_TIMES["classification"])
+                stages = (*_TIMES["coding"], *_TIMES["classifying"])
                 found[row][f"{title}, s"] = seconds_cell(results, settings, stages, theirs)
     return found
 
 
-_TIMES = {"coding": ("encode",), "classification": ("train", "test")}
+_TIMES = {"coding": ("encode",), "classifying": ("train", "test")}
+_PUBLISHED_TIMES = {"coding": "coding", "classifying": "classification"}
 _WITH_SECONDS = ("table3", "table4", "table5")
 
 
 def make_table(table: str, results: Results, options: Options) -> Table:
     """A table of the paper."""
     found = cells(table, results, options)
-    header = list(next(iter(found.values()))) if found else []
+    if not found:
+        return Table(_table_title(table), ("method",), ((("none of the methods chosen",),),))
+    header = list(next(iter(found.values())))
     rows = [((row,), *(cell.lines() for cell in line.values())) for row, line in found.items()]
     rows += [] if options.quick else _quoted(table, header)
-    number = table.removeprefix("table")
-    title = f"Table {number}. {read_published()[table]['title']}"
-    return Table(title, ("method", *header), tuple(rows), tuple(_notes(table, found, options)))
+    lines = tuple(_notes(table, found, options))
+    return Table(_table_title(table), ("method", *header), tuple(rows), lines)
+
+
+def _table_title(table: str) -> str:
+    return f"Table {table.removeprefix('table')}. {read_published()[table]['title']}"
 
 
 def _quoted(table: str, header: Sequence[str]) -> list[tuple[tuple[str, ...], ...]]:
@@ -139,7 +155,7 @@ def _quoted(table: str, header: Sequence[str]) -> list[tuple[tuple[str, ...], ..
         line: list[tuple[str, ...]] = [(name,)]
         for title in header:
             cell = published(table, row=name, dataset=title)
-            spread = (f"paper {_spread(cell['accuracy'], cell['std'])}",) if cell else ("",)
+            spread = ("", f"({_spread(cell['accuracy'], cell['std'])})") if cell else ("",)
             line.append(spread)
         rows.append(tuple(line))
     return rows
@@ -147,9 +163,9 @@ def _quoted(table: str, header: Sequence[str]) -> list[tuple[tuple[str, ...], ..
 
 def _notes(table: str, found: dict[str, dict[str, Cell]], options: Options) -> list[str]:
     every = [cell for line in found.values() for cell in line.values()]
-    notes = [_about(table, options)]
-    errors = Counter(cell.error for cell in every if cell.error)
-    notes += [f"Failed: {error}" for error in errors]
+    notes = [QUICK] if options.quick else []
+    notes.append(_about(table, options))
+    notes += [f"Failed: {error}" for error in dict.fromkeys(c.error for c in every if c.error)]
     if any(cell.mean is None and not cell.error for cell in every):
         notes.append(
             f"{NOT_RUN.capitalize()}: the data set is not here, or it was not asked for; "
@@ -162,8 +178,9 @@ def _about(table: str, options: Options) -> str:
     if table == "table10":
         return (
             f"Seconds with {options.training(experiments.TIMED)} training images a class (the "
-            "paper does not say how many): coding of all images on all cores, SIFT and reading "
-            "apart; training and testing of one split."
+            "paper does not say how many): coding of all images on all cores, without reading and "
+            "SIFT; training and testing of one split."
+            + ("" if options.quick else " In parentheses the paper's, on its machine.")
         )
     about = "Percent, mean of the classes' accuracies"
     if table in _WITH_SECONDS:
@@ -174,7 +191,13 @@ def _about(table: str, options: Options) -> str:
             about += " (where the row says so one for each split, from its training images alone)"
     else:
         about += ". A codebook for each split, from its training images alone"
-    return about + "; sd: standard deviations of both together."
+    return about + ("." if options.quick else _COMPARED)
+
+
+_COMPARED = (
+    ". In parentheses the paper's; sd: how far ours is from it in standard deviations of both "
+    "together."
+)
 
 
 def _title(table: str, column: Column, options: Options) -> str:
@@ -193,150 +216,5 @@ def _published(table: str, row: str, column: Column) -> dict[str, Any] | None:
     return published(table, **where)
 
 
-def _ours(cell: Cell) -> str:
-    if cell.mean is None:
-        return "failed" if cell.error else NOT_RUN
-    missing = "" if cell.done == cell.wanted else f" ({cell.done} of {cell.wanted} splits)"
-    return _spread(cell.mean, cell.std) + missing
-
-
 def _spread(mean: float, std: float | None) -> str:
     return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
-
-
-def copies_table(results: Results, options: Options) -> Table:
-    """What leaving copies out of the test does."""
-    rows = []
-    for method, (kept, left_out) in experiments.copies(options).items():
-        with_copies, without = (accuracy_cell(results, half) for half in (kept, left_out))
-        fewer = _fewer(results.rows(kept), results.rows(left_out))
-        rows.append(
-            (
-                (method,),
-                with_copies.lines(),
-                without.lines(),
-                (_change(with_copies, without),),
-                fewer,
-            )
-        )
-    return Table(
-        "Copies in 15-Scene (LS)",
-        ("method", "all test images", "without copies of training images", "change", "left out"),
-        tuple(rows),
-        ("Percent. Left out: test images a split that are, bit for bit, also training images.",),
-    )
-
-
-def _fewer(kept: Sequence[dict[str, Any]], left_out: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-    def tested(row: dict[str, Any]) -> int:
-        return sum(count for _, count in row["per_class"].values())
-
-    if not left_out or len(kept) != len(left_out):
-        return (NOT_RUN,)
-    counts = [tested(a) - tested(b) for a, b in zip(kept, left_out, strict=True)]
-    return (f"{min(counts)} to {max(counts)} of {tested(kept[0])}",)
-
-
-def _change(before: Cell, after: Cell) -> str:
-    if before.mean is None or after.mean is None:
-        return NOT_RUN
-    return f"{after.mean - before.mean:+.2f}"
-
-
-def scaling_table(results: Results, options: Options) -> Table:
-    """What the scale of the histograms does."""
-    rows = []
-    for name, line in experiments.scaling(options).items():
-        machine = name.partition(",")[0].capitalize()
-        ours = name.endswith("(ours)") and not options.quick
-        row: list[tuple[str, ...]] = [(name,)]
-        for kind in ("BOF", "SPM"):
-            paper = published("table4", row=machine + kind, dataset="OT") if ours else None
-            row.append(accuracy_cell(results, line[kind], paper).lines() if kind in line else ("",))
-        rows.append(tuple(row))
-    return Table(
-        "Histograms on OT, scaled in different ways",
-        ("", "BOF", "SPM"),
-        tuple(rows),
-        ("Percent.", *_unconverged(results, options)),
-    )
-
-
-def _unconverged(results: Results, options: Options) -> list[str]:
-    """A note on machines whose training stopped before it was done."""
-    names = [
-        name
-        for name, line in experiments.scaling(options).items()
-        if any("warnings" in row for cell in line.values() for row in results.rows(cell))
-    ]
-    return [f"Not trained to the end in 1000 passes: {', '.join(names)}."] if names else []
-
-
-def factor_table(results: Results, options: Options) -> Table:
-    """What each factor does to LrrSPM where it differs from the paper."""
-    sets = experiments.FACTOR_SETS
-    names = [f"{dataset}, {options.training(train)} a class" for dataset, train in sets]
-    rows: list[tuple[tuple[str, ...], ...]] = []
-    bases = []
-    first: list[tuple[str, ...]] = [("as in the tables",)]
-    for dataset, train in sets:
-        table = next(t for t, columns in TABLES.items() if Column(dataset, train) in columns)
-        paper = (
-            None
-            if options.quick
-            else published(table, row=config.METHOD, dataset=dataset, train_per_class=train)
-        )
-        base = accuracy_cell(results, experiments.factor_base(dataset, train, options), paper)
-        bases.append(base)
-        first.append(base.lines())
-    rows.append(tuple(first))
-    for group, factors in experiments.FACTORS.items():
-        for name, changes in factors.items():
-            row: list[tuple[str, ...]] = [(f"{group}: {name}",)]
-            for (dataset, train), base in zip(sets, bases, strict=True):
-                splits = experiments.factor(dataset, train, changes, options)
-                row.append(_compared(accuracy_cell(results, splits), base))
-            rows.append(tuple(row))
-    rows.append(_protocol_row("twice as many splits", sets, bases, results, options))
-    rows.append(_overall_row(sets, bases, results, options))
-    return Table(
-        "LrrSPM, one factor changed at a time",
-        ("factor", *names),
-        tuple(rows),
-        (
-            "Percent, and the change from the first row, on the same splits. Nothing was chosen by "
-            "these numbers: they are measured on test images.",
-        ),
-    )
-
-
-def _protocol_row(
-    name: str,
-    sets: Sequence[tuple[str, int]],
-    bases: Sequence[Cell],
-    results: Results,
-    options: Options,
-) -> tuple[tuple[str, ...], ...]:
-    line = [
-        _compared(accuracy_cell(results, experiments.more_rounds(*where, options)), base)
-        for where, base in zip(sets, bases, strict=True)
-    ]
-    return ((f"protocol: {name}",), *line)
-
-
-def _overall_row(
-    sets: Sequence[tuple[str, int]], bases: Sequence[Cell], results: Results, options: Options
-) -> tuple[tuple[str, ...], ...]:
-    line = []
-    for where, base in zip(sets, bases, strict=True):
-        rows = results.rows(experiments.factor_base(*where, options))
-        values = [row["overall"] for row in rows]
-        mean = fmean(values) if values else None
-        line.append(_compared(Cell(mean, None, base.done, base.wanted), base))
-    return (("protocol: share of all test images, not mean over classes",), *line)
-
-
-def _compared(cell: Cell, base: Cell) -> tuple[str, ...]:
-    if cell.mean is None or base.mean is None:
-        return cell.lines()
-    return (f"{_ours(cell)}, {_change(base, cell)}",)

@@ -67,6 +67,8 @@ def vary(features: SpatialPyramidFeatures, variant: str) -> SpatialPyramidFeatur
         raise ValueError(f"no variant {variant!r}; there are: {', '.join(VARIANTS)}")
     varied = VariedFeatures(**features.get_params(deep=False))
     varied.variant = variant
+    if hasattr(features, "encoder_"):
+        varied.encoder_ = features.encoder_
     return varied
 
 

@@ -1,0 +1,201 @@
+"""Why numbers differ: copies, the scale of histograms, one factor at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+from typing import Any
+
+from .. import config
+from .experiments import AS_IS, FACTOR_SETS, FACTORS, TABLES, Column, Options, copies, scaling
+from .page import Table
+from .published import published
+from .results import Results
+from .settings import Setting
+from .tables import NOT_RUN, Cell, accuracy_cell
+
+DOES_NOT_APPLY = "cannot matter"
+Cells = dict[str, dict[str, Cell | None]]
+
+
+def copies_cells(results: Results, options: Options) -> Cells:
+    """Accuracy on LS with and without test images that have a copy in training."""
+    return {
+        method: {
+            "all test images": accuracy_cell(results, kept),
+            "without copies of training images": accuracy_cell(results, left_out),
+        }
+        for method, (kept, left_out) in copies(options).items()
+    }
+
+
+def copies_table(results: Results, options: Options) -> Table:
+    """What leaving copies out of the test does."""
+    rows = []
+    for (method, line), settings in zip(
+        copies_cells(results, options).items(), copies(options).values(), strict=True
+    ):
+        kept, left_out = line.values()
+        assert kept is not None
+        assert left_out is not None
+        change = _signed(left_out.change_from(kept))
+        counts = _left_out(*(results.rows(half) for half in settings))
+        rows.append(((method,), kept.lines(), left_out.lines(), (change,), (counts,)))
+    return Table(
+        "Copies in 15-Scene (LS)",
+        ("method", "all test images", "without copies of training images", "change", "left out"),
+        tuple(rows),
+        ("Percent. Left out: test images a split that are, bit for bit, also training images.",),
+    )
+
+
+def _left_out(kept: Sequence[dict[str, Any]], left_out: Sequence[dict[str, Any]]) -> str:
+    def tested(row: dict[str, Any]) -> int:
+        return sum(count for _, count in row["per_class"].values())
+
+    if not left_out or len(kept) != len(left_out):
+        return NOT_RUN
+    counts = [tested(a) - tested(b) for a, b in zip(kept, left_out, strict=True)]
+    return f"{min(counts)} to {max(counts)} of {tested(kept[0])}"
+
+
+def scaling_cells(results: Results, options: Options) -> Cells:
+    """Accuracy of BOF and SPM on OT, their histograms scaled in different ways."""
+    found: Cells = {}
+    for name, line in scaling(options).items():
+        machine = name.partition(",")[0].capitalize()
+        ours = name.endswith("(ours)") and not options.quick
+        found[name] = {}
+        for kind, settings in line.items():
+            paper = published("table4", row=machine + kind, dataset="OT") if ours else None
+            found[name][kind] = accuracy_cell(results, settings, paper)
+    return found
+
+
+def scaling_table(results: Results, options: Options) -> Table:
+    """What the scale of the histograms does."""
+    rows = [
+        ((name,), *_lines([line.get(kind) for kind in ("BOF", "SPM")]))
+        for name, line in scaling_cells(results, options).items()
+    ]
+    stopped = [
+        name
+        for name, line in scaling(options).items()
+        if any("warnings" in row for cell in line.values() for row in results.rows(cell))
+    ]
+    note = [f"Not trained to the end in 1000 passes: {', '.join(stopped)}."] if stopped else []
+    return Table(
+        "Histograms on OT, scaled in different ways",
+        ("", "BOF", "SPM"),
+        tuple(rows),
+        ("Percent; in parentheses the paper's.", *note),
+    )
+
+
+OVERALL = "protocol: share of all test images, not mean over classes"
+
+
+def factor_cells(results: Results, options: Options) -> Cells:
+    """Accuracy of LrrSPM where it differs from the paper, one thing changed at a time."""
+    found: Cells = {}
+    for factor in (AS_IS, *FACTORS):
+        name = f"{factor.group}: {factor.name}" if factor.group else factor.name
+        found[name] = {}
+        for dataset, train in FACTOR_SETS:
+            settings = factor.settings(dataset, train, options)
+            paper = _paper(dataset, train) if factor is AS_IS and not options.quick else None
+            cell = accuracy_cell(results, settings, paper) if settings else None
+            found[name][_set_title(dataset, train, options)] = cell
+    found[OVERALL] = {
+        _set_title(dataset, train, options): _overall(
+            results, AS_IS.settings(dataset, train, options)
+        )
+        for dataset, train in FACTOR_SETS
+    }
+    return found
+
+
+def factor_table(results: Results, options: Options) -> Table:
+    """What each factor does to LrrSPM."""
+    found = factor_cells(results, options)
+    base = found[AS_IS.name]
+    rows = [((AS_IS.name,), *_lines(list(base.values())))]
+    for name, line in found.items():
+        if name != AS_IS.name:
+            rows.append(((name,), *(_compared(cell, base[title]) for title, cell in line.items())))
+    return Table(
+        "LrrSPM, one factor changed at a time",
+        ("factor", *base),
+        tuple(rows),
+        (
+            "Percent, and the change from the first row, on the same splits. Nothing was chosen by "
+            "these numbers: they are measured on test images.",
+        ),
+    )
+
+
+def say_factors(results: Results, options: Options) -> list[str]:
+    """For each data set how far we are from the paper, and which factors change most."""
+    found = factor_cells(results, options)
+    said = []
+    for title, base in found[AS_IS.name].items():
+        if base is None or base.mean is None or base.paper is None or base.deviations is None:
+            continue
+        changes: dict[str, float] = {}
+        for name, line in found.items():
+            cell = line[title]
+            change = None if cell is None else cell.change_from(base)
+            if change is not None and name != AS_IS.name:
+                changes[name] = change
+        up = sorted(changes, key=lambda name: -changes[name])[:4]
+        down = sorted(changes, key=lambda name: changes[name])[:3]
+        said.append(
+            f"**{title}**: {base.mean - base.paper:+.2f} points from the paper, "
+            f"{base.deviations:+.1f} standard deviations. Most upwards: "
+            + "; ".join(f"{name} {changes[name]:+.2f}" for name in up)
+            + ". Most downwards: "
+            + "; ".join(f"{name} {changes[name]:+.2f}" for name in down)
+            + "."
+        )
+    return said
+
+
+def _paper(dataset: str, train: int) -> dict[str, Any] | None:
+    table = next(t for t, columns in TABLES.items() if Column(dataset, train) in columns)
+    return published(table, row=config.METHOD, dataset=dataset, train_per_class=train)
+
+
+def _set_title(dataset: str, train: int, options: Options) -> str:
+    return f"{dataset}, {options.training(train)} a class"
+
+
+def _overall(results: Results, settings: Sequence[Setting]) -> Cell:
+    values = [row["overall"] for row in results.rows(settings)]
+    return Cell(fmean(values) if values else None, None, len(values), len(settings))
+
+
+def _lines(cells: Sequence[Cell | None]) -> list[tuple[str, ...]]:
+    return [(DOES_NOT_APPLY,) if cell is None else cell.lines() for cell in cells]
+
+
+def _compared(cell: Cell | None, base: Cell | None) -> tuple[str, ...]:
+    if cell is None or base is None:
+        return (DOES_NOT_APPLY,)
+    change = cell.change_from(base)
+    return (cell.ours(),) if change is None else (f"{cell.ours()}, {_signed(change)}",)
+
+
+def _signed(change: float | None) -> str:
+    return NOT_RUN if change is None else f"{change:+.2f}"
+
+
+STUDY_CELLS: dict[str, Callable[[Results, Options], Cells]] = {
+    "copies": copies_cells,
+    "scaling": scaling_cells,
+    "factors": factor_cells,
+}
+STUDY_TABLES: dict[str, Callable[[Results, Options], Table]] = {
+    "copies": copies_table,
+    "scaling": scaling_table,
+    "factors": factor_table,
+}
