@@ -1,12 +1,13 @@
+import math
 import os
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageFile
 
-from lrrspm import find_images, read_image
+from lrrspm import find_images, images, read_image
 from lrrspm.images import ImageError, _weigh_colours, expand_paths, shrink
 
 from . import naive
@@ -112,6 +113,133 @@ def test_too_many_pixels(tmp_path, monkeypatch):
     monkeypatch.setattr("lrrspm.images._MAX_PIXELS", 99)
     Image.new("L", (10, 10)).save(tmp_path / "a.png")
     with pytest.raises(ImageError, match="10 x 10 pixels are more than 99"):
+        read_image(tmp_path / "a.png")
+
+
+def smooth(height, width, seed=0):
+    """A picture of soft blobs, about 24 along its longer side."""
+    shape = [math.ceil(24 * side / max(height, width)) for side in (height, width)]
+    small = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+    return Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+
+
+@pytest.mark.parametrize("size", [(1200, 800), (641, 1999), (2405, 1203), (4803, 77)])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_large_jpegs_are_reduced_while_decoding(tmp_path, monkeypatch, size, orientation):
+    picture = smooth(size[1], size[0])
+    exif = picture.getexif()
+    exif[0x0112] = orientation
+    picture.save(tmp_path / "a.jpg", quality=95, exif=exif)
+    reduced = read_image(tmp_path / "a.jpg")
+    times = images._decode(tmp_path / "a.jpg", 300).reduction
+    assert times == {1200: 2, 1999: 2, 2405: 4, 4803: 8}[max(size)]
+    monkeypatch.setattr(images, "_MARGIN", 10**6)
+    full = read_image(tmp_path / "a.jpg")
+    assert reduced.shape == full.shape
+    assert np.abs(reduced - full).max() < 3 / 255
+    assert images._decode(tmp_path / "a.jpg", 300).reduction == 1
+
+
+def test_only_large_jpegs_that_are_to_be_shrunk_are_reduced(tmp_path):
+    smooth(800, 1199).save(tmp_path / "a.jpg")
+    smooth(800, 1600).save(tmp_path / "b.jpg")
+    smooth(800, 1600).save(tmp_path / "b.png")
+    assert images._decode(tmp_path / "a.jpg", 300).reduction == 1
+    assert images._decode(tmp_path / "b.jpg", None).reduction == 1
+    assert images._decode(tmp_path / "b.png", 300).reduction == 1
+    # Thinner than the reduction: there would be nothing left of it.
+    Image.new("L", (3, 5000)).save(tmp_path / "thin.jpg")
+    assert images._decode(tmp_path / "thin.jpg", 300).reduction == 2
+    assert read_image(tmp_path / "thin.jpg").shape == (300, 1)
+
+
+def test_strips_make_no_difference(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    Image.fromarray(rng.integers(0, 256, (20, 30, 4), dtype=np.uint8)).save(tmp_path / "a.png")
+    whole = read_image(tmp_path / "a.png")
+    monkeypatch.setattr(images, "_STRIP", 100)
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), whole)
+
+
+def jpegs():
+    """Small JPEGs of every kind: baseline, progressive, with restarts, gray, subsampled, CMYK."""
+    colour = Image.merge("RGB", [smooth(48, 64, seed) for seed in range(3)])
+    for progressive in (False, True):
+        for restart in (0, 2):
+            settings = {"progressive": progressive, "restart_marker_blocks": restart}
+            for mode in ("L", "RGB", "CMYK"):
+                yield colour.convert(mode), settings
+            yield colour, {**settings, "subsampling": 2, "quality": 30}
+
+
+def test_a_jpeg_that_lost_its_end_is_refused_or_whole(tmp_path, monkeypatch):
+    # Whatever another library has told Pillow.
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    path = tmp_path / "a.jpg"
+    for picture, settings_ in jpegs():
+        picture.save(path, **settings_)
+        content, whole = path.read_bytes(), read_image(path)
+        # Every place near the end, and a sample of the others.
+        lost = [*range(1, 40), *range(40, len(content), 29)]
+        for count in lost:
+            path.write_bytes(content[:-count])
+            try:
+                found = read_image(path)
+            except ImageError:
+                continue
+            assert count <= 2
+            np.testing.assert_array_equal(found, whole)
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is True
+
+
+def test_pillows_switch_is_put_back_by_the_last_to_leave():
+    strict = images._Strict()
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is False
+    with strict:
+        ImageFile.LOAD_TRUNCATED_IMAGES = True  # another library, meanwhile
+        with strict:
+            assert ImageFile.LOAD_TRUNCATED_IMAGES is False
+        assert ImageFile.LOAD_TRUNCATED_IMAGES is False
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is True
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+
+
+def test_bytes_behind_a_jpeg_do_no_harm(tmp_path):
+    picture = smooth(48, 64)
+    picture.save(tmp_path / "a.jpg")
+    whole = read_image(tmp_path / "a.jpg")
+    content = (tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "a.jpg").write_bytes(content + b"\xff\xda\x00\x02" * 200 + bytes(1000))
+    np.testing.assert_array_equal(read_image(tmp_path / "a.jpg"), whole)
+
+
+def test_a_jpeg_of_very_many_scans_is_refused(tmp_path):
+    path = tmp_path / "a.jpg"
+    smooth(48, 64).save(path, progressive=True)
+    content = path.read_bytes()
+    assert images._count_scans(content) == content.count(b"\xff\xda") > 3
+    last = content.rindex(b"\xff\xda")
+    # A comment that looks like the end hides nothing.
+    path.write_bytes(
+        content[:last] + b"\xff\xfe\x00\x04\xff\xd9" + content[last:-2] * 60 + b"\xff\xd9"
+    )
+    with pytest.raises(ImageError, match="more than 50 scans"):
+        read_image(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.jpg")
+    with pytest.raises(ImageError, match="not an ordinary file"):
+        read_image(tmp_path / "a.jpg")
+
+
+def test_giant_files_and_sides_are_refused(tmp_path, monkeypatch):
+    with (tmp_path / "a.webp").open("wb") as file:
+        file.truncate(2**31)
+    with pytest.raises(ImageError, match="2,147,483,648 bytes are more than"):
+        read_image(tmp_path / "a.webp")
+    Image.new("L", (70_000, 1)).save(tmp_path / "a.png")
+    with pytest.raises(ImageError, match="a side is over 65,535"):
         read_image(tmp_path / "a.png")
 
 
