@@ -6,45 +6,18 @@ import csv
 import hashlib
 import math
 import os
-import re
-import stat
-import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
 from . import config
+from .decoding import ImageError as ImageError
+from .decoding import decode, is_jpeg, opened
 from .simd import compiled
-
-_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-# Where Pillow itself begins to warn of a decompression bomb.
-_MAX_PIXELS = 89_478_485
-# The longest that a JPEG can be. The weights that shrink a picture take 50 bytes a pixel of it.
-_LONGEST = 65_535
-# WebP files are read whole before anything is known of them.
-_MAX_BYTES = 2**30
-# Each scan of a JPEG is a pass over the whole picture; a photograph has a dozen.
-_MAX_SCANS = 50
-# A reduced JPEG keeps at least this many pixels for one of the shrunk picture, along each side.
-_MARGIN = 2
-# Pixels that are made gray at a time: 4 MB of colours.
-_STRIP = 2**20
-
-
-class ImageError(ValueError):
-    """A picture that cannot be used; the message names the file and the reason."""
-
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        super().__init__(f"{os.fspath(path)}: {reason}")
-        self.path = os.fspath(path)
-        self.reason = reason
 
 
 def find_images(root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
@@ -192,37 +165,9 @@ def read_image(
     from there: a fraction of the time and memory, and nearly the same values.
     Smaller pictures and other formats are decoded in full.
     """
-    gray, shape, reduction, excess = _decode(path, max_side)
+    gray, shape, reduction, excess = decode(path, max_side)
     image = np.divide(gray, 255, dtype=np.float32, order="C")
     return _shrink(image, max_side, shape, reduction, excess)
-
-
-class _Pixels(NamedTuple):
-    """8-bit gray pixels, decoded at their full shape or reduced some times.
-
-    Where the reduction does not divide a side, one pixel reaches beyond the
-    picture; ``excess`` is by how much of it, for the axes that begin with it.
-    """
-
-    gray: NDArray[np.uint8]
-    shape: tuple[int, int]
-    reduction: int
-    excess: tuple[float, float]
-
-
-def _decode(path: str | os.PathLike[str], max_side: int | None) -> _Pixels:
-    """Gray pixels of a picture file, upright."""
-    with _opened(path, max_side) as (picture, reduction, (width, height)):
-        transposed, *steps = _TURNS[_orientation(picture)]
-        gray = _gray(picture)
-    if transposed:
-        gray, width, height = gray.T, height, width
-    excess = [
-        size - full / reduction if step < 0 else 0.0
-        for step, size, full in zip(steps, gray.shape, (height, width), strict=True)
-    ]
-    turned = gray[:: steps[0], :: steps[1]]
-    return _Pixels(turned, (height, width), reduction, (excess[0], excess[1]))
 
 
 def image_digest(path: str | os.PathLike[str]) -> str:
@@ -232,205 +177,13 @@ def image_digest(path: str | os.PathLike[str]) -> str:
     and the decoded 8-bit pixels (gray or RGB) row by row, so that it does not
     matter how a lossless file was packed.
     """
-    with _opened(path) as (picture, _, _):
-        if picture.format == "JPEG":
+    with opened(path) as (picture, _, _):
+        if is_jpeg(picture):
             content = Path(path).read_bytes()
         else:
             plain = picture if picture.mode == "L" else picture.convert("RGB")
             content = f"{picture.width}x{picture.height}:".encode() + plain.tobytes()
     return hashlib.sha256(content).hexdigest()
-
-
-class _Strict:
-    """Has Pillow refuse truncated files while anybody is inside.
-
-    Its switch belongs to the whole process, and other libraries turn it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._found = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            self._found |= ImageFile.LOAD_TRUNCATED_IMAGES
-            ImageFile.LOAD_TRUNCATED_IMAGES = False
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._found:
-                ImageFile.LOAD_TRUNCATED_IMAGES = True
-                self._found = False
-
-
-_strict = _Strict()
-
-
-@contextmanager
-def _opened(
-    path: str | os.PathLike[str], max_side: int | None = None
-) -> Iterator[tuple[Image.Image, int, tuple[int, int]]]:
-    """A picture file, decoded; whatever is wrong with it becomes an ImageError.
-
-    Yields the picture, how many times it is reduced, and its full width and height.
-    """
-    try:
-        _check_file(path)
-        with _strict, Image.open(path, formats=_FORMATS) as picture:
-            _check_header(path, picture)
-            full = picture.size
-            reduction = _reduce(picture, max_side)
-            picture.load()
-            # Decoding turns a TIFF upright, so only a reduced picture's size is an earlier one.
-            yield picture, reduction, picture.size if reduction == 1 else full
-    except ImageError:
-        raise
-    except FileNotFoundError:
-        raise ImageError(path, "no such file") from None
-    except UnidentifiedImageError:
-        raise ImageError(
-            path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
-        ) from None
-    except Image.DecompressionBombError:
-        raise ImageError(path, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
-    except MemoryError:
-        raise
-    except Exception as error:  # decoders raise almost anything on a damaged file
-        raise ImageError(path, f"cannot be read: {error or type(error).__name__}") from error
-
-
-def _check_file(path: str | os.PathLike[str]) -> None:
-    """Opening a pipe would wait for whoever writes to it."""
-    state = os.stat(path)
-    if stat.S_ISDIR(state.st_mode):
-        raise ImageError(path, "a folder without pictures")
-    if not stat.S_ISREG(state.st_mode):
-        raise ImageError(path, "not an ordinary file")
-    if state.st_size > _MAX_BYTES:
-        raise ImageError(path, f"{state.st_size:,} bytes are more than {_MAX_BYTES:,}")
-
-
-def _check_header(path: str | os.PathLike[str], picture: Image.Image) -> None:
-    """Refuse what would take too much memory or time to decode."""
-    width, height = picture.size
-    if width * height > _MAX_PIXELS:
-        raise ImageError(
-            path, f"{width} x {height} pixels are more than {_MAX_PIXELS:,}; shrink it first"
-        )
-    if max(width, height) > _LONGEST:
-        raise ImageError(path, f"{width} x {height} pixels: a side is over {_LONGEST:,}; cut it")
-    if _is_jpeg(picture):
-        content = Path(path).read_bytes()
-        # Few files have as many as look like scans, so few are gone through.
-        if content.count(b"\xff\xda") > _MAX_SCANS and _count_scans(content) > _MAX_SCANS:
-            raise ImageError(path, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
-
-
-def _is_jpeg(picture: Image.Image) -> bool:
-    return picture.format in ("JPEG", "MPO")  # MPO: a JPEG with others behind it
-
-
-# After a scan's header come its codes, in which 0xFF stands before 0 or a restart marker alone.
-_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
-_SCAN, _END = 0xDA, 0xD9
-
-
-def _count_scans(content: bytes) -> int:
-    """Scans of the first picture in a JPEG file."""
-    scans, place = 0, 2
-    while found := _MARKER.search(content, place):
-        marker, place = content[found.end() - 1], found.end()
-        if marker == _END:
-            break
-        scans += marker == _SCAN
-        place += int.from_bytes(content[place : place + 2])
-    return scans
-
-
-def _reduce(picture: Image.Image, max_side: int | None) -> int:
-    """Have a large JPEG decoded at 1/2, 1/4 or 1/8 of its size; returns 2, 4 or 8, or 1."""
-    if max_side is None or max_side < 1 or not _is_jpeg(picture):
-        return 1
-    times = max(picture.size) // (_MARGIN * max_side)
-    if times < 2:
-        return 1
-    factor = min(8, 1 << (times.bit_length() - 1))
-    width, height = picture.size
-    drafted = picture.draft(None, (max(1, width // factor), max(1, height // factor)))
-    return 1 if drafted is None else round(width / drafted[1][2])
-
-
-# How an EXIF orientation is undone: transposed or not, then steps along rows and columns.
-_TURNS = {
-    1: (False, 1, 1),
-    2: (False, 1, -1),
-    3: (False, -1, -1),
-    4: (False, -1, 1),
-    5: (True, 1, 1),
-    6: (True, 1, -1),
-    7: (True, -1, -1),
-    8: (True, -1, 1),
-}
-
-
-def _orientation(picture: Image.Image) -> int:
-    """EXIF orientation of a decoded picture, 1 to 8."""
-    try:
-        value = picture.getexif().get(ExifTags.Base.Orientation, 1)
-        return value if value in _TURNS else 1
-    except Exception:  # what is wrong with EXIF data is not wrong with the pixels
-        return 1
-
-
-def _gray(picture: Image.Image) -> NDArray[np.uint8]:
-    """8-bit gray pixels, a strip at a time: colours and copies of them are never all in memory."""
-    width, height = picture.size
-    rows = max(1, _STRIP // width)
-    if height <= rows:
-        return _gray_strip(picture)
-    gray = np.empty((height, width), np.uint8)
-    for top in range(0, height, rows):
-        bottom = min(height, top + rows)
-        gray[top:bottom] = _gray_strip(picture.crop((0, top, width, bottom)))
-    return gray
-
-
-def _gray_strip(picture: Image.Image) -> NDArray[np.uint8]:
-    if picture.mode.startswith("I;16"):
-        return np.round(np.asarray(picture, np.uint16) / 257).astype(np.uint8)
-    if picture.mode in ("I", "F"):
-        values = np.asarray(picture)
-        # Integers of 32 bits hold values of 16 bits in the formats we read.
-        limit = 65535 if picture.mode == "I" else 1
-        if not (values.min() >= 0 and values.max() <= limit):  # NaN fails too
-            raise ValueError(
-                f"its values reach from {values.min():g} to {values.max():g}, expected 0 to {limit}"
-            )
-        return np.round(values * (255 / limit)).astype(np.uint8)
-    if "A" in picture.getbands() or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        white = Image.new("RGBA", picture.size, "white")
-        picture = Image.alpha_composite(white, picture).convert("RGB")
-    elif picture.mode == "1":
-        picture = picture.convert("L")
-    if picture.mode == "L":
-        return np.asarray(picture)
-    return _weigh_colours(np.asarray(picture.convert("RGB")))
-
-
-@compiled()
-def _weigh_colours(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Gray of 8-bit RGB (h, w, 3), five operations a pixel."""
-    height, width, _ = rgb.shape
-    gray = np.empty((height, width), np.uint8)
-    for y in range(height):
-        for x in range(width):
-            value = 0.2989 * rgb[y, x, 0] + 0.5870 * rgb[y, x, 1] + 0.1140 * rgb[y, x, 2]
-            gray[y, x] = np.uint8(value + 0.5)
-    return gray
 
 
 def shrink(image: NDArray[np.float32], max_side: int | None) -> NDArray[np.float32]:
