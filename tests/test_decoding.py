@@ -1,5 +1,7 @@
 import math
 import os
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -7,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
-from lrrspm import decoding, read_image
+from lrrspm import decoding, load_model, read_image
 from lrrspm.decoding import ImageError, weigh_colours
 
 from . import naive
+from .conftest import draw
 
 
 @settings(deadline=None, max_examples=20)
@@ -20,23 +23,59 @@ def test_gray_agrees_with_naive(height, width, seed):
     np.testing.assert_array_equal(weigh_colours(rgb), naive.gray(rgb.astype(np.float64)))
 
 
+def png16(path, values):
+    """A PNG of 16-bit colours, which Pillow reads but does not write."""
+    height, width, bands = values.shape
+    rows = values.astype(">u2").reshape(height, -1).view(np.uint8)
+    packed = zlib.compress(b"".join(b"\0" + row.tobytes() for row in rows))
+    kind = {2: 4, 3: 2, 4: 6}[bands]
+    header = struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)
+    content = b"\x89PNG\r\n\x1a\n"
+    for name, data in ((b"IHDR", header), (b"IDAT", packed), (b"IEND", b"")):
+        check = struct.pack(">I", zlib.crc32(name + data))
+        content += struct.pack(">I", len(data)) + name + data + check
+    path.write_bytes(content)
+
+
 def test_colour_modes_agree(tmp_path):
+    """The same picture in colours and in gray, in every mode that we know of."""
     rgb = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
-    picture = Image.fromarray(rgb)
     gray = naive.gray(rgb.astype(np.float64))
-    Image.fromarray(rgb).save(tmp_path / "rgb.png")
-    picture.convert("RGBA").save(tmp_path / "rgba.png")
-    Image.fromarray(gray).save(tmp_path / "gray.png")
-    Image.fromarray(gray).convert("LA").save(tmp_path / "la.png")
-    Image.fromarray(gray.astype(np.uint16) * 257).save(tmp_path / "gray16.png")
-    Image.fromarray(gray.astype(np.float32) / 255).save(tmp_path / "float.tiff")
-    Image.fromarray(gray).convert("P").save(tmp_path / "palette.gif")
-    Image.fromarray(gray).save(tmp_path / "gray.pgm")
-    for path in sorted(tmp_path.iterdir()):
-        np.testing.assert_allclose(read_image(path) * 255, gray, atol=1e-4, err_msg=path.name)
+    colour, plain = Image.fromarray(rgb), Image.fromarray(gray)
+    opaque = np.full((20, 30, 1), 65535)
+    for ending in ("png", "bmp", "tif", "ppm"):
+        colour.save(tmp_path / f"rgb.{ending}")
+        plain.save(tmp_path / f"gray.{ending}")
+    colour.save(tmp_path / "rgb.webp", lossless=True)
+    for ending in ("png", "tif"):
+        colour.convert("RGBA").save(tmp_path / f"rgba.{ending}")
+        plain.convert("LA").save(tmp_path / f"la.{ending}")
+        Image.fromarray(gray.astype(np.uint16) * 257).save(tmp_path / f"gray16.{ending}")
+    Image.fromarray(gray.astype(np.uint16) * 257).save(tmp_path / "gray16.pgm")
+    Image.fromarray(gray.astype(np.int32) * 257).save(tmp_path / "int32.tif")
+    Image.fromarray(gray.astype(np.float32) / 255).save(tmp_path / "float.tif")
+    png16(tmp_path / "rgb16.png", rgb.astype(int) * 257)
+    png16(tmp_path / "rgba16.png", np.concatenate([rgb.astype(int) * 257, opaque], 2))
+    png16(tmp_path / "la16.png", np.concatenate([gray[..., None].astype(int) * 257, opaque], 2))
+    colour.convert("CMYK").save(tmp_path / "cmyk.tif")
+    colour.convert("CMYK").save(tmp_path / "cmyk.jpg", quality=100, subsampling=0)
+    plain.convert("P").save(tmp_path / "palette.gif")
+    plain.convert("P").save(tmp_path / "palette.png")
+    plain.convert("P").save(tmp_path / "palette-alpha.png", transparency=b"\xff" * 256)
+    paths = sorted(tmp_path.iterdir())
+    assert len(paths) == 26
+    for path in paths:
+        np.testing.assert_allclose(read_image(path) * 255, gray, atol=2, err_msg=path.name)
     np.testing.assert_array_equal(
         read_image(tmp_path / "rgb.png"), gray.astype(np.float32) / np.float32(255)
     )
+
+
+def test_one_bit(tmp_path):
+    bits = np.random.default_rng(0).integers(0, 2, (20, 30)).astype(bool)
+    for name in ("a.png", "a.tif", "a.bmp", "a.pbm"):
+        Image.fromarray(bits).save(tmp_path / name)
+        np.testing.assert_array_equal(read_image(tmp_path / name), bits.astype(np.float32))
 
 
 def test_transparent_is_white(tmp_path):
@@ -44,12 +83,57 @@ def test_transparent_is_white(tmp_path):
     assert (read_image(tmp_path / "a.png") == 1).all()
 
 
-def test_orientation_is_applied(tmp_path):
+UNDONE_BY = {
+    1: None,
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.webp"])
+def test_orientations_give_the_same_vector(tmp_path, model_path, name):
+    features = load_model(model_path).features_
+    # 301 wide: shrinking a turned picture and turning a shrunk one would differ.
+    upright = Image.fromarray(draw("dots", np.random.default_rng(0), 301)[:200])
+    upright.save(tmp_path / "upright.png")
+    expected = features.transform([tmp_path / "upright.png"])
+    for orientation, turn in UNDONE_BY.items():
+        stored = upright if turn is None else upright.transpose(turn)
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        stored.save(tmp_path / name, exif=exif, lossless=True)
+        found = features.transform([tmp_path / name])
+        np.testing.assert_array_equal(found, expected, err_msg=f"orientation {orientation}")
+
+
+@pytest.mark.parametrize("value", [0, 9, 65535])
+def test_orientations_that_mean_nothing(tmp_path, value):
     picture = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(3, 4))
-    exif = picture.getexif()
-    exif[0x0112] = 6
+    exif = Image.Exif()
+    exif[0x0112] = value
     picture.save(tmp_path / "a.png", exif=exif)
-    assert read_image(tmp_path / "a.png").shape == (4, 3)
+    assert read_image(tmp_path / "a.png").shape == (3, 4)
+
+
+def test_damaged_exif_data_count_as_none(tmp_path):
+    picture = Image.fromarray(np.arange(12, dtype=np.uint8).reshape(3, 4))
+    picture.save(tmp_path / "a.png", exif=b"Exif\0\0no TIFF header at all")
+    assert read_image(tmp_path / "a.png").shape == (3, 4)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5000), (5000, 1), (2, 3), (15, 15), (40, 40)])
+@pytest.mark.parametrize("level", [0, 1, 128, 255])
+def test_tiny_thin_and_constant_pictures_have_a_vector(tmp_path, model_path, shape, level):
+    Image.fromarray(np.full(shape, level, np.uint8)).save(tmp_path / "a.png")
+    vector = load_model(model_path).features_.transform([tmp_path / "a.png"])[0]
+    assert np.isfinite(vector).all()
+    # An all-black picture has no edge, not even at its border.
+    np.testing.assert_allclose(np.linalg.norm(vector), float(level > 0), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +106,12 @@ def opened(
     """
     try:
         _check_file(path)
-        with _strict, Image.open(path, formats=_FORMATS) as picture:
+        # Given a path, Pillow maps some files into memory: a crash where another process cuts
+        # the file short, and wrong rows where a TIFF is to be turned.
+        with open(path, "rb") as file, _strict, Image.open(file, formats=_FORMATS) as picture:
             _check_header(path, picture)
+            if is_jpeg(picture):
+                _check_scans(path, file)
             full = picture.size
             reduction = _reduce(picture, max_side)
             picture.load()
@@ -150,15 +153,21 @@ def _check_header(path: str | os.PathLike[str], picture: Image.Image) -> None:
         )
     if max(width, height) > _LONGEST:
         raise ImageError(path, f"{width} x {height} pixels: a side is over {_LONGEST:,}; cut it")
-    if is_jpeg(picture):
-        content = Path(path).read_bytes()
-        # Few files have as many as look like scans, so few are gone through.
-        if content.count(b"\xff\xda") > _MAX_SCANS and _count_scans(content) > _MAX_SCANS:
-            raise ImageError(path, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
 
 
 def is_jpeg(picture: Image.Image) -> bool:
     return picture.format in ("JPEG", "MPO")  # MPO: a JPEG with others behind it
+
+
+def _check_scans(path: str | os.PathLike[str], file: BinaryIO) -> None:
+    """Refuse a JPEG of very many passes over the picture."""
+    place = file.tell()
+    file.seek(0)
+    content = file.read()
+    file.seek(place)
+    # Few files have as many as look like scans, so few are gone through.
+    if content.count(b"\xff\xda") > _MAX_SCANS and _count_scans(content) > _MAX_SCANS:
+        raise ImageError(path, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
 
 
 # After a scan's header come its codes, in which 0xFF stands before 0 or a restart marker alone.
