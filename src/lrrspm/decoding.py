@@ -40,6 +40,10 @@ class ImageError(ValueError):
         self.reason = reason
 
 
+class TooLargeError(ImageError):
+    """A picture that would take too much memory or time, most likely on purpose."""
+
+
 class Pixels(NamedTuple):
     """8-bit gray pixels, decoded at their full shape or reduced some times.
 
@@ -55,14 +59,19 @@ class Pixels(NamedTuple):
 
 def decode(path: str | os.PathLike[str], max_side: int | None) -> Pixels:
     """Gray pixels of a picture file, upright."""
-    with opened(path, max_side) as (picture, reduction, (width, height)):
-        transposed, *steps = _TURNS[_orientation(picture)]
-        gray = _gray(picture)
+    with opened(path, max_side) as (picture, reduction, size):
+        return upright(picture, reduction, size)
+
+
+def upright(picture: Image.Image, reduction: int, size: tuple[int, int]) -> Pixels:
+    """Gray pixels of an opened picture, turned as its EXIF data ask for."""
+    transposed, *steps = _TURNS[_orientation(picture)]
+    gray, (width, height) = _gray(picture), size
     if transposed:
         gray, width, height = gray.T, height, width
     excess = [
-        size - full / reduction if step < 0 else 0.0
-        for step, size, full in zip(steps, gray.shape, (height, width), strict=True)
+        side - full / reduction if step < 0 else 0.0
+        for step, side, full in zip(steps, gray.shape, (height, width), strict=True)
     ]
     turned = gray[:: steps[0], :: steps[1]]
     return Pixels(turned, (height, width), reduction, (excess[0], excess[1]))
@@ -126,7 +135,7 @@ def opened(
             path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
         ) from None
     except Image.DecompressionBombError:
-        raise ImageError(path, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
+        raise TooLargeError(path, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
     except MemoryError:
         raise
     except Exception as error:  # decoders raise almost anything on a damaged file
@@ -141,18 +150,18 @@ def _check_file(path: str | os.PathLike[str]) -> None:
     if not stat.S_ISREG(state.st_mode):
         raise ImageError(path, "not an ordinary file")
     if state.st_size > _MAX_BYTES:
-        raise ImageError(path, f"{state.st_size:,} bytes are more than {_MAX_BYTES:,}")
+        raise TooLargeError(path, f"{state.st_size:,} bytes are more than {_MAX_BYTES:,}")
 
 
 def _check_header(path: str | os.PathLike[str], picture: Image.Image) -> None:
     """Refuse what would take too much memory or time to decode."""
     width, height = picture.size
     if width * height > _MAX_PIXELS:
-        raise ImageError(
+        raise TooLargeError(
             path, f"{width} x {height} pixels are more than {_MAX_PIXELS:,}; shrink it first"
         )
     if max(width, height) > _LONGEST:
-        raise ImageError(path, f"{width} x {height} pixels: a side is over {_LONGEST:,}; cut it")
+        raise TooLargeError(path, f"{width} x {height} pixels: a side is over {_LONGEST:,}; cut it")
 
 
 def is_jpeg(picture: Image.Image) -> bool:
@@ -167,7 +176,7 @@ def _check_scans(path: str | os.PathLike[str], file: BinaryIO) -> None:
     file.seek(place)
     # Few files have as many as look like scans, so few are gone through.
     if content.count(b"\xff\xda") > _MAX_SCANS and _count_scans(content) > _MAX_SCANS:
-        raise ImageError(path, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
+        raise TooLargeError(path, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
 
 
 # After a scan's header come its codes, in which 0xFF stands before 0 or a restart marker alone.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from . import config
 from .decoding import ImageError as ImageError
@@ -43,36 +44,44 @@ def find_images(root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     (:data:`lrrspm.config.IMAGE_SUFFIXES`). Hidden files and folders are left
     out, and so are classes without pictures, with a warning.
     """
-    root = Path(root)
-    if not root.exists():
-        raise FileNotFoundError(f"{root}: no such file or folder")
-    if root.is_file():
-        return _read_csv(root)
-    classes = sorted(d for d in root.iterdir() if d.is_dir() and not d.name.startswith("."))
-    if not classes:
-        raise ValueError(
-            f"{root}: no class folders; expected one folder a class, as in {root / 'cat' / '1.jpg'}"
-        )
-    paths: list[str] = []
-    labels: list[str] = []
-    empty = []
-    for folder in classes:
-        found = sorted(walk_images(folder))
-        paths += found
-        labels += [folder.name] * len(found)
-        if not found:
-            empty.append(folder.name)
-    if not paths:
+    classes, strays = scan_classes(root)
+    empty = [name for name, found in classes.items() if not found]
+    if len(empty) == len(classes):
         endings = " ".join(config.IMAGE_SUFFIXES)
         raise ValueError(f"{root}: no images in its class folders (known endings: {endings})")
-    stray = sum(_is_picture(entry.name) for entry in root.iterdir() if entry.is_file())
-    if stray:
-        warnings.warn(f"{root}: left out {stray} images that lie in no class folder", stacklevel=2)
+    if strays:
+        warnings.warn(
+            f"{root}: left out {len(strays)} images that lie in no class folder", stacklevel=2
+        )
     if empty:
         warnings.warn(
             f"{root}: left out class folders without images: {', '.join(empty)}", stacklevel=2
         )
+    paths = [path for found in classes.values() for path in found]
+    labels = [name for name, found in classes.items() for _ in found]
     return paths, labels
+
+
+def scan_classes(root: str | os.PathLike[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Pictures of each class of a folder or CSV file, and those of a folder that lie in none.
+
+    Names and paths are sorted; a class may have no pictures.
+    """
+    root = Path(root)
+    if not root.exists():
+        raise FileNotFoundError(f"{root}: no such file or folder")
+    if root.is_file():
+        classes: dict[str, list[str]] = {}
+        for path, label in zip(*_read_csv(root), strict=True):
+            classes.setdefault(label, []).append(path)
+        return classes, []
+    folders = sorted(d for d in root.iterdir() if d.is_dir() and not d.name.startswith("."))
+    if not folders:
+        raise ValueError(
+            f"{root}: no class folders; expected one folder a class, as in {root / 'cat' / '1.jpg'}"
+        )
+    strays = sorted(str(e) for e in root.iterdir() if e.is_file() and _is_picture(e.name))
+    return {folder.name: sorted(walk_images(folder)) for folder in folders}, strays
 
 
 def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
@@ -178,11 +187,16 @@ def image_digest(path: str | os.PathLike[str]) -> str:
     matter how a lossless file was packed.
     """
     with opened(path) as (picture, _, _):
-        if is_jpeg(picture):
-            content = Path(path).read_bytes()
-        else:
-            plain = picture if picture.mode == "L" else picture.convert("RGB")
-            content = f"{picture.width}x{picture.height}:".encode() + plain.tobytes()
+        return digest_picture(picture, path)
+
+
+def digest_picture(picture: Image.Image, path: str | os.PathLike[str]) -> str:
+    """The :func:`image_digest` of an opened picture; a JPEG may be reduced."""
+    if is_jpeg(picture):
+        content = Path(path).read_bytes()
+    else:
+        plain = picture if picture.mode == "L" else picture.convert("RGB")
+        content = f"{picture.width}x{picture.height}:".encode() + plain.tobytes()
     return hashlib.sha256(content).hexdigest()
 
 
