@@ -6,7 +6,7 @@ import hashlib
 import os
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -269,20 +269,21 @@ def warn_about(paths: Sequence[str], labels: Sequence[str]) -> None:
         warnings.warn(
             f"{len(few)} classes have fewer than {FEW} pictures: {_some(few)}", stacklevel=2
         )
-    known = dict(zip(paths, labels, strict=True))
-    groups = list(_equal_files(known))
-    across = [group for group in groups if len({known[path] for path in group}) > 1]
+    groups = list(_equal_files(paths))
+    across = [group for group in groups if len({labels[i] for i in group}) > 1]
     if across:
+        named = _some([paths[i] for i in across[0]])
         warnings.warn(
-            f"{len(across)} pictures are in several classes, such as {_some(across[0])}; "
+            f"{len(across)} pictures are in several classes, such as {named}; "
             "lrrspm audit lists them",
             stacklevel=2,
         )
     copies = sum(len(group) - 1 for group in groups)
     if copies:
+        named = _some([paths[i] for i in groups[0]])
         warnings.warn(
-            f"{copies} files are copies of others, such as {_some(groups[0])}; one may be trained "
-            "on and another tested",
+            f"{copies} files are copies of others, such as {named}; one may be trained on and "
+            "another tested",
             stacklevel=2,
         )
 
@@ -291,19 +292,19 @@ def _some(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
-def _equal_files(paths: Iterable[str]) -> Iterator[list[str]]:
-    """Groups of files with the same bytes; a file that cannot be read is in none."""
-    lengths: dict[int, list[str]] = defaultdict(list)
-    for path in paths:
+def _equal_files(paths: Sequence[str]) -> Iterator[list[int]]:
+    """Indices of files with the same bytes; a file that cannot be read is in no group."""
+    lengths: dict[int, list[int]] = defaultdict(list)
+    for index, path in enumerate(paths):
         try:
-            lengths[os.stat(path).st_size].append(path)
+            lengths[os.stat(path).st_size].append(index)
         except OSError:
             continue
     for same in lengths.values():
         if len(same) > 1:
-            contents: dict[str, list[str]] = defaultdict(list)
-            for path in same:
-                contents[_hash_file(path)].append(path)
+            contents: dict[str, list[int]] = defaultdict(list)
+            for index in same:
+                contents[_hash_file(paths[index])].append(index)
             yield from (group for name, group in contents.items() if name and len(group) > 1)
 
 
