@@ -137,7 +137,7 @@ def edit_array(arrays: dict[str, Any], provider: atheris.FuzzedDataProvider) -> 
             changed[: 1 + len(changed) // 2] = provider.ConsumeFloat()
         arrays[name] = changed.reshape(array.shape)
     else:
-        arrays[provider.ConsumeUnicode(10)] = array
+        arrays[provider.ConsumeUnicodeNoSurrogates(10)] = array
 
 
 if __name__ == "__main__":
