@@ -134,7 +134,8 @@ def edit_array(arrays: dict[str, Any], provider: atheris.FuzzedDataProvider) -> 
     elif kind == 4:
         changed = array.copy().ravel()
         with np.errstate(all="ignore"):
-            changed[: 1 + len(changed) // 2] = provider.ConsumeFloat()
+            value = np.float64(provider.ConsumeFloat()).astype(changed.dtype)
+        changed[: 1 + len(changed) // 2] = value
         arrays[name] = changed.reshape(array.shape)
     else:
         arrays[provider.ConsumeUnicodeNoSurrogates(10)] = array

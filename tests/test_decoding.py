@@ -206,12 +206,20 @@ def test_only_large_jpegs_that_are_to_be_shrunk_are_reduced(tmp_path):
     assert read_image(tmp_path / "thin.jpg").shape == (300, 1)
 
 
-def test_strips_make_no_difference(tmp_path, monkeypatch):
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I", "F"])
+def test_strips_make_no_difference(tmp_path, monkeypatch, mode):
     rng = np.random.default_rng(0)
-    Image.fromarray(rng.integers(0, 256, (20, 30, 4), dtype=np.uint8)).save(tmp_path / "a.png")
-    whole = read_image(tmp_path / "a.png")
+    picture = Image.fromarray(rng.integers(0, 256, (20, 30, 4), dtype=np.uint8))
+    if mode == "F":
+        picture = Image.fromarray(rng.random((20, 30), dtype=np.float32))
+    name, settings_ = "a.tif", {}
+    if mode == "P":
+        name, settings_ = "a.png", {"transparency": rng.bytes(200)}
+    picture.convert(mode).save(tmp_path / name, None, **settings_)
+    whole = read_image(tmp_path / name)
     monkeypatch.setattr(decoding, "_STRIP", 100)
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), whole)
+    np.testing.assert_array_equal(read_image(tmp_path / name), whole)
+    assert whole.std() > 0.001
 
 
 def jpegs():
