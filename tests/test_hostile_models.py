@@ -131,6 +131,7 @@ def descriptions(model_arrays):
         "codebook named as a path": lambda d, a: d["encoder"]["parameters"].update(codebook="x"),
         "method that is code": lambda d, a: d["parameters"].update(method="__import__('os')"),
         "giant patch": lambda d, a: d["parameters"].update(patch_size=2**20),
+        "giant step": lambda d, a: d["parameters"].update(step=2**64),
         "giant pyramid": lambda d, a: d["parameters"].update(levels=[2**40]),
         "many levels": lambda d, a: d["parameters"].update(levels=[1] * 10**5),
         "half a step": lambda d, a: d["parameters"].update(step=2.5),

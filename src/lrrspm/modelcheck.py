@@ -12,6 +12,7 @@ from .modelfile import Tensor
 from .sift import N_VALUES, check_grid
 from .svm import KernelSVM, LinearSVM
 
+_LARGEST = 2**32  # compiled loops count in 64 bits
 _LARGEST_PATCH = 4096
 _MOST_LETTERS = 2**24
 # Parameters that may be null, and their kind where they are not.
@@ -69,6 +70,8 @@ def check_kinds(given: dict[str, Any], defaults: dict[str, Any]) -> None:
         whole = type(value) is int or (type(value) is float and value.is_integer())
         if not (type(value) is kind or (whole and kind in (int, float))):
             raise ValueError(f"{name} is {value!r}")
+        if kind is int and abs(value) > _LARGEST:
+            raise ValueError(f"{name} is {value!r}, at most {_LARGEST}")
 
 
 def check_sizes(step: int, patch_size: int, max_side: int | None) -> None:
