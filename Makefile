@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench paper readme clean
+.PHONY: demo test lint bench paper readme fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -25,6 +25,13 @@ paper: $(VENV)/test
 readme: $(VENV)/test
 	$(BIN)/python -m benchmarks.readme
 	$(BIN)/python docs/figure.py
+
+# Seconds of each fuzzer.
+FUZZ_SECONDS ?= 60
+
+fuzz: $(VENV)/fuzz
+	$(BIN)/python -m fuzz.pictures -max_total_time=$(FUZZ_SECONDS)
+	$(BIN)/python -m fuzz.models -max_total_time=$(FUZZ_SECONDS)
 
 $(VENV)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

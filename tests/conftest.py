@@ -1,6 +1,8 @@
 """Fixtures: golden numbers, made pictures, and real data where there are any."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 # Before SciPy is imported: scikit-learn's checks of array-API input skip without it.
@@ -72,6 +74,16 @@ def model_path(pictures, tmp_path_factory) -> Path:
     encoder = LRREncoder(codebook_size=16)
     ImageClassifier(encoder, random_state=0).fit(*find_images(pictures)).save(path)
     return path
+
+
+def run_alone(script: str, given: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process whose peak memory is its own.
+
+    A process's peak begins with what its parent held, so a small one stands between.
+    """
+    between = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
+    command = [sys.executable, "-c", between, sys.executable, "-c", script]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture

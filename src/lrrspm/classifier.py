@@ -18,8 +18,16 @@ from . import config
 from .encoders import CodebookEncoder
 from .features import Image, SpatialPyramidFeatures, check_images, fit_all, transform_all
 from .methods import METHODS, find_method
-from .modelfile import ModelFileError, read_model, write_model
-from .sift import dense_sift
+from .modelcheck import (
+    check_classes,
+    check_kinds,
+    check_sizes,
+    check_summary,
+    check_tensors,
+    tensor_name,
+)
+from .modelfile import ModelFile, ModelFileError, open_model, write_model
+from .sift import N_VALUES
 from .stages import Stages
 from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels
 
@@ -28,6 +36,7 @@ _ENCODERS: dict[str, type[CodebookEncoder]] = {
 }
 # Parameters that a model file keeps. The number of jobs belongs to a machine.
 _KEPT = ("levels", "step", "patch_size", "max_side", "n_samples", "random_state")
+_FITTED = ("method", "pooling", "C")
 
 
 class ImageClassifier(ClassifierMixin, BaseEstimator):
@@ -141,7 +150,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         description = {
             "parameters": {
                 **{name: _plain(fitted[name]) for name in _KEPT},
-                **{name: _plain(self.fitted_as_[name]) for name in ("method", "pooling", "C")},
+                **{name: _plain(self.fitted_as_[name]) for name in _FITTED},
             },
             "encoder": {
                 "type": kind,
@@ -154,7 +163,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         arrays = {"codebook": encoder.codebook_}
         for part, owner in (("encoder", encoder), ("svm", self.svm_)):
             for name in owner.derived:
-                arrays[f"{part}.{name.rstrip('_')}"] = getattr(owner, name)
+                arrays[tensor_name(part, name)] = getattr(owner, name)
         write_model(path, description, arrays)
 
     def new_features(self) -> SpatialPyramidFeatures:
@@ -302,80 +311,60 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, str, bool)) else None
 
 
-def _check_classes(names: Any) -> NDArray[Any]:
-    """Class names of a model file: two or more of one kind, sorted, all different."""
-    if not isinstance(names, list) or len({type(name) for name in names}) != 1:
-        raise ValueError("its class names are not a list of one kind")
-    classes = np.array(names)
-    if len(classes) < 2 or classes.ndim != 1 or not np.array_equal(classes, np.unique(classes)):
-        raise ValueError("its class names are not two or more, sorted, all different")
-    return classes
-
-
 def load_model(path: str | os.PathLike[str]) -> ImageClassifier:
     """Read a classifier that :meth:`ImageClassifier.save` wrote.
 
-    Its scores are those of the classifier that was saved, bit for bit.
+    Its scores are those of the classifier that was saved, bit for bit. A file
+    from a stranger is safe to load: nothing in it is code or names another
+    file, and its arrays are read only once they are known to fit together.
     """
-    description, arrays = read_model(path)
-    try:
-        return _restore(description, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(
-            f"{os.fspath(path)}: damaged: its parts do not fit together ({error!r})"
-        ) from error
+    with open_model(path) as file:
+        try:
+            return _restore(file)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ModelFileError(
+                f"{os.fspath(path)}: damaged: its parts do not fit together ({error!r:.300})"
+            ) from error
 
 
-def _restore(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> ImageClassifier:
-    for name, array in arrays.items():
-        if array.dtype.kind != "f" or not np.isfinite(array).all():
-            raise ValueError(f"{name} has values that are not finite numbers")
+def _restore(file: ModelFile) -> ImageClassifier:
+    description = file.description
+    kind = _ENCODERS[description["encoder"]["type"]]
+    given = dict(description["encoder"]["parameters"])
+    defaults = kind().get_params()
+    del defaults["codebook"]
+    check_kinds(given, defaults)
     parameters = dict(description["parameters"])
+    defaults = {name: getattr(ImageClassifier(), name) for name in (*_KEPT, *_FITTED)}
+    check_kinds(parameters, {**defaults, "levels": []})
     parameters["levels"] = tuple(parameters["levels"])
-    template = _ENCODERS[description["encoder"]["type"]](**description["encoder"]["parameters"])
-    if description["encoder"]["codebook_given"]:
-        template.set_params(codebook=arrays["codebook"])
-    model = ImageClassifier(encoder=template, **parameters)
-    model.classes_ = _check_classes(description["classes"])
-    model.summary_ = dict(description["summary"])
-    if not {"images", "images_per_class"} <= set(model.summary_):
-        raise ValueError("its summary is incomplete")
-    model.fitted_as_ = {name: getattr(model, name) for name in ("method", "pooling", "C")}
+    model = ImageClassifier(encoder=kind(**given), **parameters)
+    model.classes_ = check_classes(description["classes"])
+    model.summary_ = check_summary(description["summary"])
+    model.fitted_as_ = {name: getattr(model, name) for name in _FITTED}
 
-    model.features_ = model.new_features()
-    encoder = model.features_.new_encoder()
+    features = model.new_features()
+    encoder, svm = features.new_encoder(), model.new_svm()
     encoder.check_parameters()
-    dense_sift(np.zeros((1, 1), np.float32), model.step, model.patch_size)
-    n_atoms, width = arrays["codebook"].shape
+    svm.check_parameters()
+    check_sizes(model.step, model.patch_size, model.max_side)
+    width = check_tensors(file.tensors, encoder, svm, features.pyramid().n_cells, model.classes_)
+    arrays = file.read()
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} has values that are not finite numbers")
+
     encoder.codebook_ = arrays["codebook"]
-    encoder.n_features_in_ = width
-    sizes = {"k": n_atoms, "m": width}
-    _take(encoder, "encoder", arrays, sizes)
+    encoder.n_features_in_ = N_VALUES
+    if description["encoder"]["codebook_given"]:
+        for template in (model.encoder, features.encoder, encoder):
+            template.set_params(codebook=arrays["codebook"])
+    for part, owner in (("encoder", encoder), ("svm", svm)):
+        for name in owner.derived:
+            setattr(owner, name, arrays[tensor_name(part, name)])
     encoder.ready()
-    model.features_.encoder_ = encoder
-
-    model.svm_ = model.new_svm()
-    model.svm_.check_parameters()
-    model.svm_.classes_ = model.classes_
-    model.svm_.n_features_in_ = model.features_._n_features_out
-    sizes["d"] = model.features_._n_features_out
-    sizes["c"] = 1 if len(model.classes_) == 2 else len(model.classes_)
-    if isinstance(model.svm_, KernelSVM):
-        sizes["s"] = len(arrays["svm.support_vectors"])
-    _take(model.svm_, "svm", arrays, sizes)
+    features.encoder_ = encoder
+    svm.classes_ = model.classes_
+    svm.n_features_in_ = width
+    model.features_, model.svm_ = features, svm
     return model
-
-
-def _take(
-    owner: CodebookEncoder | LinearSVM | KernelSVM,
-    part: str,
-    arrays: dict[str, NDArray[Any]],
-    sizes: dict[str, int],
-) -> None:
-    """Give an estimator its fitted arrays, shapes checked against the letters it names."""
-    for name, letters in owner.derived.items():
-        array = arrays[f"{part}.{name.rstrip('_')}"]
-        shape = tuple(sizes[letter] for letter in letters)
-        if array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
-        setattr(owner, name, array)

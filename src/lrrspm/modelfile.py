@@ -3,7 +3,8 @@
 The file is an ordinary safetensors file. Its metadata has one key, ``lrrspm``,
 with a JSON object: ``format`` (a whole number), ``library`` (the version that
 wrote it) and what the classifier says about itself. Nothing in it is code, and
-nothing in it changes from one writing to the next.
+nothing in it changes from one writing to the next. docs/model-format.md says
+all of it.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +25,8 @@ from safetensors.numpy import save
 from . import __version__
 
 FORMAT = 1
+MAX_HEADER = 4 * 2**20
+"""Most bytes of a header; one with 10,000 classes of 20 letters takes 0.7 MB."""
 _KEY = "lrrspm"
 
 
@@ -69,25 +74,75 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Description and arrays of a model file."""
+class Tensor(NamedTuple):
+    """What a model file's header says about an array: "F32" or the like, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class ModelFile(NamedTuple):
+    """An open model file; its arrays are in memory only once they have been read."""
+
+    description: dict[str, Any]
+    tensors: dict[str, Tensor]
+    read: Callable[[], dict[str, NDArray[Any]]]
+
+
+@contextmanager
+def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
+    """Open a model file and check everything that can be said without its arrays."""
     path = Path(path)
     if not path.is_file():
         what = "a folder, not a model file" if path.is_dir() else "no such model file"
         raise ModelFileError(f"{path}: {what}")
+    _check_header_length(path)
     try:
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if _KEY not in metadata:
-                raise ModelFileError(f"{path}: a safetensors file, but not an lrrspm model")
-            description = json.loads(metadata[_KEY])
-            check_format(path, description)
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            description = _describe(path, file.metadata() or {})
+            names = list(file.keys())
+            parts = {name: file.get_slice(name) for name in names}
+            tensors = {
+                name: Tensor(part.get_dtype(), tuple(part.get_shape()))
+                for name, part in parts.items()
+            }
+            yield ModelFile(
+                description, tensors, lambda: {name: file.get_tensor(name) for name in names}
+            )
     except SafetensorError as error:
         raise ModelFileError(f"{path}: {_guess(path)} ({error})") from None
-    except json.JSONDecodeError as error:
+
+
+def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model file says about itself."""
+    with open_model(path) as file:
+        return file.description
+
+
+def _check_header_length(path: Path) -> None:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+    if length > MAX_HEADER:
+        raise ModelFileError(
+            f"{path}: {_guess(path)} (its header would take {length:,} bytes, "
+            f"at most {MAX_HEADER:,} are read)"
+        )
+
+
+def _describe(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
+    """The JSON object in a file's metadata."""
+    if _KEY not in metadata:
+        raise ModelFileError(f"{path}: a safetensors file, but not an lrrspm model")
+    try:
+        description = json.loads(metadata[_KEY], parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: damaged: its description is not JSON ({error})") from None
-    return description, arrays
+    check_format(path, description)
+    return description
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
 
 
 def check_format(path: Path, description: Any) -> None:

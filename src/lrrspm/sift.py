@@ -75,10 +75,7 @@ def dense_sift(
     evenly on both sides: any image down to 1x1 has at least one descriptor.
     """
     array = as_gray(image)
-    if step < 1 or step != int(step):
-        raise ValueError(f"step must be a whole number of at least 1, got {step}")
-    if patch_size < N_BINS or patch_size % N_BINS:
-        raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
+    check_grid(step, patch_size)
     step, patch_size = int(step), int(patch_size)
     array = _pad_to_patch(array, patch_size)
     height, width = array.shape
@@ -95,6 +92,14 @@ def dense_sift(
     xs = np.arange(nx, dtype=np.float32) * step + np.float32(left + centre)
     ys = np.arange(ny, dtype=np.float32) * step + np.float32(top + centre)
     return DenseDescriptors(values, np.tile(xs, ny), np.repeat(ys, nx), width, height)
+
+
+def check_grid(step: int, patch_size: int) -> None:
+    """Raise where a grid of patches cannot be."""
+    if step < 1 or step != int(step):
+        raise ValueError(f"step must be a whole number of at least 1, got {step}")
+    if patch_size < N_BINS or patch_size % N_BINS:
+        raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
 
 
 def as_gray(image: ArrayLike) -> NDArray[np.float32]:

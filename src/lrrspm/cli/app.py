@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -83,6 +84,9 @@ def _guard(function: Command) -> Command:
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> None:
         as_json = kwargs.get("as_json", False)
+        # File names need not be text; they leave as the bytes they came as.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="surrogateescape")
         try:
             with warnings_as_lines():
                 function(*args, **kwargs)
@@ -110,6 +114,6 @@ def report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
     if not skipped:
         return
     for index in sorted(skipped):
-        print(f"skipped {printable(paths[index])}: {skipped[index]}", file=sys.stderr)
+        print(f"skipped {printable(paths[index])}: {printable(skipped[index])}", file=sys.stderr)
     print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
     raise typer.Exit(1 if len(skipped) == len(paths) else SKIPPED)

@@ -359,10 +359,10 @@ def info(model: ModelPath, as_json: Json = False) -> None:
     Example: lrrspm info my.lrrspm
     """
     from ..classifier import load_model
-    from ..modelfile import read_model
+    from ..modelfile import read_description
 
     classifier = load_model(model)
-    description = read_model(model)[0]
+    description = read_description(model)
     facts: dict[str, Any] = {
         "model": str(model),
         "bytes": model.stat().st_size,

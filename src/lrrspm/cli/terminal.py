@@ -20,7 +20,7 @@ def warnings_as_lines() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
-            print(f"warning: {message}", file=sys.stderr)
+            print(f"warning: {printable(message)}", file=sys.stderr)
 
         warnings.showwarning = show
         yield

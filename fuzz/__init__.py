@@ -1,0 +1,1 @@
+"""Programs that feed damaged input to what reads files; ``make fuzz`` runs them."""

@@ -1,0 +1,279 @@
+"""One place where picture files are opened: limits, decoding, orientation, gray."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
+
+from .simd import compiled
+
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+# Where Pillow itself begins to warn of a decompression bomb.
+_MAX_PIXELS = 89_478_485
+# The longest that a JPEG can be. The weights that shrink a picture take 50 bytes a pixel of it.
+_LONGEST = 65_535
+# WebP files are read whole before anything is known of them.
+_MAX_BYTES = 2**30
+# Each scan of a JPEG is a pass over the whole picture; a photograph has a dozen.
+_MAX_SCANS = 50
+# A reduced JPEG keeps at least this many pixels for one of the shrunk picture, along each side.
+_MARGIN = 2
+# Pixels that are made gray at a time: 4 MB of colours.
+_STRIP = 2**20
+
+
+class ImageError(ValueError):
+    """A picture that cannot be used; the message names the file and the reason."""
+
+    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
+        super().__init__(f"{os.fspath(path)}: {reason}")
+        self.path = os.fspath(path)
+        self.reason = reason
+
+
+class TooLargeError(ImageError):
+    """A picture that would take too much memory or time, most likely on purpose."""
+
+
+class Pixels(NamedTuple):
+    """8-bit gray pixels, decoded at their full shape or reduced some times.
+
+    Where the reduction does not divide a side, one pixel reaches beyond the
+    picture; ``excess`` is by how much of it, for the axes that begin with it.
+    """
+
+    gray: NDArray[np.uint8]
+    shape: tuple[int, int]
+    reduction: int
+    excess: tuple[float, float]
+
+
+def decode(path: str | os.PathLike[str], max_side: int | None) -> Pixels:
+    """Gray pixels of a picture file, upright."""
+    with opened(path, max_side) as (picture, reduction, size):
+        return upright(picture, reduction, size)
+
+
+def upright(picture: Image.Image, reduction: int, size: tuple[int, int]) -> Pixels:
+    """Gray pixels of an opened picture, turned as its EXIF data ask for."""
+    transposed, *steps = _TURNS[_orientation(picture)]
+    gray, (width, height) = _gray(picture), size
+    if transposed:
+        gray, width, height = gray.T, height, width
+    excess = [
+        side - full / reduction if step < 0 else 0.0
+        for step, side, full in zip(steps, gray.shape, (height, width), strict=True)
+    ]
+    turned = gray[:: steps[0], :: steps[1]]
+    return Pixels(turned, (height, width), reduction, (excess[0], excess[1]))
+
+
+class _Strict:
+    """Has Pillow refuse truncated files while anybody is inside.
+
+    Its switch belongs to the whole process, and other libraries turn it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._found = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            self._found |= ImageFile.LOAD_TRUNCATED_IMAGES
+            ImageFile.LOAD_TRUNCATED_IMAGES = False
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._found:
+                ImageFile.LOAD_TRUNCATED_IMAGES = True
+                self._found = False
+
+
+_strict = _Strict()
+
+
+@contextmanager
+def opened(
+    path: str | os.PathLike[str], max_side: int | None = None
+) -> Iterator[tuple[Image.Image, int, tuple[int, int]]]:
+    """A picture file, decoded; whatever is wrong with it becomes an ImageError.
+
+    Yields the picture, how many times it is reduced, and its full width and height.
+    """
+    try:
+        _check_file(path)
+        # Given a path, Pillow maps some files into memory: a crash where another process cuts
+        # the file short, and wrong rows where a TIFF is to be turned.
+        with open(path, "rb") as file, _strict, Image.open(file, formats=_FORMATS) as picture:
+            _check_header(path, picture)
+            if is_jpeg(picture):
+                _check_scans(path, file)
+            full = picture.size
+            reduction = _reduce(picture, max_side)
+            picture.load()
+            # Decoding turns a TIFF upright, so only a reduced picture's size is an earlier one.
+            yield picture, reduction, picture.size if reduction == 1 else full
+    except ImageError:
+        raise
+    except FileNotFoundError:
+        raise ImageError(path, "no such file") from None
+    except UnidentifiedImageError:
+        raise ImageError(
+            path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
+        ) from None
+    except Image.DecompressionBombError:
+        raise TooLargeError(path, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise almost anything on a damaged file
+        raise ImageError(path, f"cannot be read: {error or type(error).__name__}") from error
+
+
+def _check_file(path: str | os.PathLike[str]) -> None:
+    """Opening a pipe would wait for whoever writes to it."""
+    state = os.stat(path)
+    if stat.S_ISDIR(state.st_mode):
+        raise ImageError(path, "a folder without pictures")
+    if not stat.S_ISREG(state.st_mode):
+        raise ImageError(path, "not an ordinary file")
+    if state.st_size > _MAX_BYTES:
+        raise TooLargeError(path, f"{state.st_size:,} bytes are more than {_MAX_BYTES:,}")
+
+
+def _check_header(path: str | os.PathLike[str], picture: Image.Image) -> None:
+    """Refuse what would take too much memory or time to decode."""
+    width, height = picture.size
+    if width * height > _MAX_PIXELS:
+        raise TooLargeError(
+            path, f"{width} x {height} pixels are more than {_MAX_PIXELS:,}; shrink it first"
+        )
+    if max(width, height) > _LONGEST:
+        raise TooLargeError(path, f"{width} x {height} pixels: a side is over {_LONGEST:,}; cut it")
+
+
+def is_jpeg(picture: Image.Image) -> bool:
+    return picture.format in ("JPEG", "MPO")  # MPO: a JPEG with others behind it
+
+
+def _check_scans(path: str | os.PathLike[str], file: BinaryIO) -> None:
+    """Refuse a JPEG of very many passes over the picture."""
+    place = file.tell()
+    file.seek(0)
+    content = file.read()
+    file.seek(place)
+    # Few files have as many as look like scans, so few are gone through.
+    if content.count(b"\xff\xda") > _MAX_SCANS and _count_scans(content) > _MAX_SCANS:
+        raise TooLargeError(path, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
+
+
+# After a scan's header come its codes, in which 0xFF stands before 0 or a restart marker alone.
+_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+_SCAN, _END = 0xDA, 0xD9
+
+
+def _count_scans(content: bytes) -> int:
+    """Scans of the first picture in a JPEG file."""
+    scans, place = 0, 2
+    while found := _MARKER.search(content, place):
+        marker, place = content[found.end() - 1], found.end()
+        if marker == _END:
+            break
+        scans += marker == _SCAN
+        place += int.from_bytes(content[place : place + 2])
+    return scans
+
+
+def _reduce(picture: Image.Image, max_side: int | None) -> int:
+    """Have a large JPEG decoded at 1/2, 1/4 or 1/8 of its size; returns 2, 4 or 8, or 1."""
+    if max_side is None or max_side < 1 or not is_jpeg(picture):
+        return 1
+    times = max(picture.size) // (_MARGIN * max_side)
+    if times < 2:
+        return 1
+    factor = min(8, 1 << (times.bit_length() - 1))
+    width, height = picture.size
+    drafted = picture.draft(None, (max(1, width // factor), max(1, height // factor)))
+    return 1 if drafted is None else round(width / drafted[1][2])
+
+
+# How an EXIF orientation is undone: transposed or not, then steps along rows and columns.
+_TURNS = {
+    1: (False, 1, 1),
+    2: (False, 1, -1),
+    3: (False, -1, -1),
+    4: (False, -1, 1),
+    5: (True, 1, 1),
+    6: (True, 1, -1),
+    7: (True, -1, -1),
+    8: (True, -1, 1),
+}
+
+
+def _orientation(picture: Image.Image) -> int:
+    """EXIF orientation of a decoded picture, 1 to 8."""
+    try:
+        value = picture.getexif().get(ExifTags.Base.Orientation, 1)
+        return value if value in _TURNS else 1
+    except Exception:  # what is wrong with EXIF data is not wrong with the pixels
+        return 1
+
+
+def _gray(picture: Image.Image) -> NDArray[np.uint8]:
+    """8-bit gray pixels, a strip at a time: colours and copies of them are never all in memory."""
+    width, height = picture.size
+    rows = max(1, _STRIP // width)
+    if height <= rows:
+        return _gray_strip(picture)
+    gray = np.empty((height, width), np.uint8)
+    for top in range(0, height, rows):
+        bottom = min(height, top + rows)
+        gray[top:bottom] = _gray_strip(picture.crop((0, top, width, bottom)))
+    return gray
+
+
+def _gray_strip(picture: Image.Image) -> NDArray[np.uint8]:
+    if picture.mode.startswith("I;16"):
+        return np.round(np.asarray(picture, np.uint16) / 257).astype(np.uint8)
+    if picture.mode in ("I", "F"):
+        values = np.asarray(picture)
+        # Integers of 32 bits hold values of 16 bits in the formats we read.
+        limit = 65535 if picture.mode == "I" else 1
+        if not (values.min() >= 0 and values.max() <= limit):  # NaN fails too
+            raise ValueError(
+                f"its values reach from {values.min():g} to {values.max():g}, expected 0 to {limit}"
+            )
+        return np.round(values * (255 / limit)).astype(np.uint8)
+    if "A" in picture.getbands() or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        white = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(white, picture).convert("RGB")
+    elif picture.mode == "1":
+        picture = picture.convert("L")
+    if picture.mode == "L":
+        return np.asarray(picture)
+    return weigh_colours(np.asarray(picture.convert("RGB")))
+
+
+@compiled()
+def weigh_colours(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Gray of 8-bit RGB (h, w, 3), five operations a pixel."""
+    height, width, _ = rgb.shape
+    gray = np.empty((height, width), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            value = 0.2989 * rgb[y, x, 0] + 0.5870 * rgb[y, x, 1] + 0.1140 * rgb[y, x, 2]
+            gray[y, x] = np.uint8(value + 0.5)
+    return gray
