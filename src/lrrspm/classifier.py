@@ -21,6 +21,7 @@ from .methods import METHODS, find_method
 from .modelfile import ModelFileError, read_model, write_model
 from .sift import dense_sift
 from .stages import Stages
+from .store import FeatureStore
 from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels
 
 _ENCODERS: dict[str, type[CodebookEncoder]] = {
@@ -51,6 +52,10 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         pooling, pyramid and kernel.
     pooling : str or None
         None is the method's own; see :class:`lrrspm.SpatialPyramid`.
+    cache : path or None
+        A folder that keeps codebooks and vectors for the next time, see
+        :class:`lrrspm.store.FeatureStore`. It changes the speed only, and is
+        not part of a model file.
 
     Attributes
     ----------
@@ -81,6 +86,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         method: str = config.METHOD,
         pooling: str | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         self.encoder = encoder
         self.levels = levels
@@ -93,6 +99,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.method = method
         self.pooling = pooling
+        self.cache = cache
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -171,6 +178,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
             pooling=method.pooling if self.pooling is None else self.pooling,
             norm=method.norm,
+            cache=self.cache,
         )
 
     def new_svm(self) -> LinearSVM | KernelSVM:
@@ -190,9 +198,9 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
 
     def _current_features(self) -> SpatialPyramidFeatures:
-        """features_ with today's number of jobs, which is not part of what was learnt."""
+        """features_ with today's number of jobs and cache, no part of what was learnt."""
         self.svm_.set_params(n_jobs=self.n_jobs)
-        return self.features_.set_params(n_jobs=self.n_jobs)
+        return self.features_.set_params(n_jobs=self.n_jobs, cache=self.cache)
 
 
 class Trained(NamedTuple):
@@ -229,9 +237,10 @@ def fit_together(
     parts = [
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
-    fit_all(features, images, parts, stages)
+    store = FeatureStore(features[0].cache)
+    fit_all(features, images, parts, stages, store=store)
     encode_seconds: list[float] = []
-    matrices = transform_all(features, images, stages, encode_seconds=encode_seconds)
+    matrices = transform_all(features, images, stages, encode_seconds=encode_seconds, store=store)
 
     trained = []
     for i in stages.track("training", range(len(classifiers)), len(classifiers)):
