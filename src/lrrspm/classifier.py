@@ -218,6 +218,7 @@ def fit_together(
     members: Sequence[NDArray[np.int64]],
     stages: Stages,
     shared_codebook: bool = False,
+    skipped: dict[int, str] | None = None,
 ) -> list[Trained]:
     """Fit several classifiers, each to its own members of images, reading each image twice.
 
@@ -226,6 +227,10 @@ def fit_together(
     all images, with the first classifier's seed, once for each kind.
     Returns for each classifier the vectors of all images and the seconds that
     were its own.
+
+    With ``skipped`` given, images that cannot be read are added there, with
+    the reason, and if there are any nothing is trained: the caller begins
+    again without them. Without it the first one raises.
     """
     y = _check_labels(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
@@ -238,9 +243,13 @@ def fit_together(
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
     store = FeatureStore(features[0].cache)
-    fit_all(features, images, parts, stages, store=store)
+    fit_all(features, images, parts, stages, skipped, store)
+    if skipped:
+        return []
     encode_seconds: list[float] = []
-    matrices = transform_all(features, images, stages, encode_seconds=encode_seconds, store=store)
+    matrices = transform_all(features, images, stages, skipped, encode_seconds, store)
+    if skipped:
+        return []
 
     trained = []
     for i in stages.track("training", range(len(classifiers)), len(classifiers)):
@@ -276,11 +285,12 @@ def rank(
     images: Sequence[Image],
     top: int,
     stages: Stages,
-    skipped: dict[int, str],
+    skipped: dict[int, str] | None,
 ) -> list[list[tuple[str, float]]]:
     """The best classes of each image and their scores, best first.
 
-    Images that cannot be read are left out and added to ``skipped``.
+    Images that cannot be read are left out and added to ``skipped``; where
+    that is None the first one raises.
     """
     vectors = transform_all([classifier._current_features()], images, stages, skipped)[0]
     if not len(vectors):

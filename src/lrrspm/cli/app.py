@@ -106,7 +106,13 @@ def _fail(message: str, as_json: bool) -> NoReturn:
     raise typer.Exit(1)
 
 
-def report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
+def list_skipped(paths: list[str], skipped: dict[int, str] | None) -> list[dict[str, str]]:
+    """What was skipped and why, for --json."""
+    return [{"path": paths[i], "reason": reason} for i, reason in sorted((skipped or {}).items())]
+
+
+def report_skipped(paths: list[str], skipped: dict[int, str] | None) -> None:
+    """Say what was skipped and why, and end with the exit code for that."""
     if not skipped:
         return
     for index in sorted(skipped):
