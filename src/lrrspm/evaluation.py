@@ -175,7 +175,8 @@ def _check_share(paths: Sequence[str], skipped: dict[int, str], limit: float) ->
     more = f"; and {len(skipped) - len(few)} more" if len(skipped) > len(few) else ""
     beyond = f", more than {100 * limit:g} %" if len(skipped) < len(paths) else ""
     raise ValueError(
-        f"{len(skipped)} of {len(paths)} images cannot be read{beyond}: {listed}{more}"
+        f"{len(skipped)} of {len(paths)} images cannot be read{beyond}: {listed}{more}; "
+        "mend or remove them, or allow it (--on-error skip, max_skipped=1)"
     )
 
 

@@ -368,6 +368,8 @@ def _write_quickly(path: Path, content: bytes) -> None:
 def _claim(folder: Path) -> Path:
     """Make an empty or new folder a store; any other must be one already."""
     marker = folder / _MARKER
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{folder}: is not a folder; give the name of one")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         strangers = sorted(name for name in os.listdir(folder) if not name.startswith("."))

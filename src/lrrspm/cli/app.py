@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Annotated, Any, NoReturn
 
@@ -84,14 +87,18 @@ def _guard(function: Command) -> Command:
     def guarded(*args: Any, **kwargs: Any) -> None:
         as_json = kwargs.get("as_json", False)
         try:
-            with warnings_as_lines():
+            with warnings_as_lines(), _terminated_as_interrupted():
                 function(*args, **kwargs)
+                sys.stdout.flush()  # a full disk should be noticed here, not after us
         except KeyboardInterrupt:
             _fail("stopped", as_json)
         except BrokenPipeError:  # whoever read our output has had enough of it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _abandon_output()
             raise typer.Exit(1) from None
-        except (ValueError, OSError, ImportError) as error:
+        except OSError as error:
+            named = error.filename is not None and error.strerror is not None
+            _fail(f"{error.filename}: {error.strerror}" if named else str(error), as_json)
+        except (ValueError, ImportError) as error:
             _fail(str(error), as_json)
         except MemoryError:
             _fail("out of memory; try fewer pictures, a smaller codebook or fewer jobs", as_json)
@@ -99,11 +106,37 @@ def _guard(function: Command) -> Command:
     return guarded
 
 
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Have SIGTERM end the work as Ctrl-C does: threads joined, temporary files removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _fail(message: str, as_json: bool) -> NoReturn:
     print(f"error: {printable(message)}", file=sys.stderr)
-    if as_json:
-        print(json.dumps({"error": message}))
+    try:
+        if as_json:
+            print(json.dumps({"error": message}))
+        sys.stdout.flush()
+    except OSError:  # it was standard output that failed
+        _abandon_output()
     raise typer.Exit(1)
+
+
+def _abandon_output() -> None:
+    """Let go of a standard output that takes no more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def list_skipped(paths: list[str], skipped: dict[int, str] | None) -> list[dict[str, str]]:
