@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -265,13 +266,26 @@ def test_no_room_for_what_is_printed(pictures, model_path):
     assert done.stderr == "error: [Errno 28] No space left on device\n"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_read_only_targets(pictures, tmp_path):
-    (tmp_path / "locked").mkdir(mode=0o500)
-    for options in (["-o", "locked/m"], ["-o", "m", "--cache", "locked/c"]):
-        named = [o if o.startswith("-") else str(tmp_path / o) for o in options]
-        result = CliRunner().invoke(app, ["train", str(pictures), *named, *SMALL])
+def test_read_only_targets(pictures, tmp_path, monkeypatch):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    if os.geteuid() == 0:  # root may write everywhere; let it be told otherwise
+        make = Path.mkdir
+
+        def refuse(self, *arguments, **named):
+            if locked in self.parents:
+                raise PermissionError(13, "Permission denied", str(self))
+            make(self, *arguments, **named)
+
+        monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != locked)
+        monkeypatch.setattr(Path, "mkdir", refuse)
+    for options, message in (
+        (["-o", locked / "m"], f"{locked / 'm'}: its folder cannot be written to"),
+        (["-o", tmp_path / "m", "--cache", locked / "c"], f"{locked / 'c'}: cannot be made"),
+    ):
+        arguments = ["train", pictures, *options, *SMALL]
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
         assert result.exit_code == 1
-        assert str(tmp_path / "locked") in result.stderr
-        assert "cannot be" in result.stderr
-    assert not (tmp_path / "m").exists()
+        assert message in result.stderr
+    assert list(tmp_path.iterdir()) == [locked]
+    assert list(locked.iterdir()) == []

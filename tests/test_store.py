@@ -167,11 +167,16 @@ def test_new_parameters_are_not_forgotten():
     assert _vector_parameters(red) != _vector_parameters(blue)
 
 
-def test_versions_and_processor_are_part_of_the_key(monkeypatch):
+def test_versions_and_processor_are_part_of_the_key(tmp_path, monkeypatch):
     before = hash_of({"a": 1})
     assert before == hash_of({"a": 1}) != hash_of({"a": 2})
+    small(tmp_path).fit([draw("dots", np.random.default_rng(0))])
+    assert [shelf["current"] for shelf in contents(tmp_path)] == [True]
     monkeypatch.setattr("lrrspm.store._makers", lambda: {"numpy": "0.1"})
     assert hash_of({"a": 1}) != before
+    assert [shelf["current"] for shelf in contents(tmp_path)] == [False]
+    listed = CliRunner().invoke(app, ["cache", "info", str(tmp_path)]).stdout
+    assert "of another version, not used" in listed
 
 
 def test_content_counts_and_names_do_not(pictures, tmp_path, reads):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import json
 import os
 import platform
@@ -23,7 +24,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +121,11 @@ class FeatureStore:
         if self._full:
             return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write_quickly(path, content)
+            try:
+                _write_quickly(path, content)
+            except FileNotFoundError:  # a new shelf, or another process has just emptied it
+                path.parent.mkdir(parents=True, exist_ok=True)
+                _write_quickly(path, content)
         except OSError as error:
             self._full = True
             warnings.warn(
@@ -191,13 +194,13 @@ class Shelf:
                 self._write()
 
     def discard(self) -> None:
-        """Delete all that is on the shelf."""
-        for path in _shards(self._folder):
-            path.unlink(missing_ok=True)
+        """Delete all that is on the shelf, as far as that may be done."""
         self._shards.clear()
         self._waiting.clear()
-        if self._folder is not None:
-            with contextlib.suppress(OSError):  # not there, or another process writes to it
+        with contextlib.suppress(OSError):
+            for path in _shards(self._folder):
+                path.unlink(missing_ok=True)
+            if self._folder is not None:
                 self._folder.rmdir()
 
     def _write(self) -> None:
@@ -228,12 +231,12 @@ def _makers() -> dict[str, str]:
     sources = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         sources.update(path.read_bytes())
-    packages = ("numba", "numpy", "pillow", "scipy")
+    modules = [importlib.import_module(name) for name in ("numba", "numpy", "PIL", "scipy")]
     return {
         "lrrspm": __version__,
         "sources": sources.hexdigest(),
         "processor": f"{platform.machine()} {get_host_cpu_name()}",
-        **{name: version(name) for name in packages},
+        **{module.__name__: module.__version__ for module in modules},
     }
 
 
@@ -263,21 +266,27 @@ def _digest_array(array: NDArray[Any]) -> str:
 
 
 def contents(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """What is on each shelf of a store: kind, about, arrays, files, bytes."""
+    """What is on each shelf of a store: kind, about, arrays, files, bytes, current.
+
+    What is not ``current`` was made by another version or on another kind of
+    processor, and is not used here.
+    """
     root = _check_marker(Path(folder))
     shelves = []
     for kind, shelf in _shelves(root):
         about: dict[str, Any] = {}
-        arrays = size = 0
-        paths = _shards(shelf)
-        for path in paths:
-            names, about = _read_header(path)
-            arrays += len(names)
-            size += path.stat().st_size
+        arrays = files = size = 0
+        for path in _shards(shelf):
+            with contextlib.suppress(FileNotFoundError):
+                size += path.stat().st_size
+                names, about = _read_header(path)
+                arrays += len(names)
+                files += 1
         shelves.append(
-            {"kind": kind, "about": about, "arrays": arrays, "files": len(paths), "bytes": size}
-        )
-    return shelves
+            {"kind": kind, "about": about, "arrays": arrays, "files": files, "bytes": size,
+             "current": shelf.name == hash_of(about)}
+        )  # fmt: skip
+    return [shelf for shelf in shelves if shelf["files"]]
 
 
 def clear(folder: str | os.PathLike[str]) -> tuple[int, int]:
@@ -286,9 +295,10 @@ def clear(folder: str | os.PathLike[str]) -> tuple[int, int]:
     files = size = 0
     for _, shelf in _shelves(root):
         for path in [*_shards(shelf), *_files(shelf, _UNFINISHED_NAME)]:
-            size += path.stat().st_size
-            path.unlink()
-            files += 1
+            with contextlib.suppress(FileNotFoundError):
+                size += path.stat().st_size
+                path.unlink()
+                files += 1
         with contextlib.suppress(OSError):  # what is not ours stays
             shelf.rmdir()
     return files, size

@@ -41,15 +41,16 @@ def info(folder: Store, as_json: Json = False) -> None:
             str(shelf["arrays"]),
             str(shelf["files"]),
             f"{shelf['bytes'] / 1e6:.1f}",
-            text(_in_words(shelf["about"])),
+            text(_in_words(shelf)),
         )
     print_table(table)
     print(f"{folder}: {size / 1e6:,.1f} MB")
 
 
-def _in_words(about: dict[str, Any]) -> str:
+def _in_words(shelf: dict[str, Any]) -> str:
     """Parameters that a shelf's content depends on; digests of arrays tell people nothing."""
-    return ", ".join(f"{name} {value}" for name, value in about.items() if name != "arrays")
+    about = [f"{name} {value}" for name, value in shelf["about"].items() if name != "arrays"]
+    return ", ".join(([] if shelf["current"] else ["of another version, not used"]) + about)
 
 
 @command_of(cache)
