@@ -133,8 +133,21 @@ def test_nothing_can_be_read(tmp_path):
     assert "2 of 2 images cannot be read: " in result.stderr
 
 
-def test_with_a_cache(folder, pictures, tmp_path):
+@pytest.mark.parametrize(("at", "name"), [(0, "bad.png"), (20, "bad.png"), (36, "missing.png")])
+def test_with_a_cache(pictures, tmp_path, reads, at, name):
+    """The second time nothing but what cannot be read is read."""
+    paths, labels = find_images(pictures)
+    (tmp_path / "bad.png").write_text("no picture")
+    bad = str(tmp_path / name)
+    plain = small()
+    train_with_estimate(paths, labels, plain)
+    plain.save(tmp_path / "plain")
+    paths.insert(at, bad)
+    labels.insert(at, "dots")
     for _ in range(2):
-        run("train", folder, "-o", tmp_path / "m", *FAST, "--cache", tmp_path / "c", code=3)
-        run("train", pictures, "-o", tmp_path / "plain", *FAST)
+        del reads[:]
+        model = small(cache=tmp_path / "cache")
+        train_with_estimate(paths, labels, model, skipped={})
+        model.save(tmp_path / "m")
         assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
+    assert reads == [bad]

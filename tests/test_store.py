@@ -402,16 +402,23 @@ def test_samples_outlive_an_interrupted_codebook(pictures, tmp_path, reads, monk
     assert counts(tmp_path) == {"codebooks": 1, "samples": 0, "vectors": 0}
 
 
-def test_samples_of_an_interrupted_reading(pictures, tmp_path, reads, monkeypatch):
+def test_samples_of_an_interrupted_reading(pictures, tmp_path, monkeypatch):
     paths, _ = find_images(pictures)
     expected = small().fit(paths).encoder_.codebook_
-    (tmp_path / "bad.png").write_text("no picture")
-    with pytest.raises(ValueError, match="not a picture"):
-        small(tmp_path / "cache").fit([*paths[:35], tmp_path / "bad.png"])
-    del reads[:]
-    found = small(tmp_path / "cache").fit(paths).encoder_.codebook_
+    read = []
+
+    def interrupted(path, max_side):
+        read.append(path)
+        if len(read) == 30:
+            raise KeyboardInterrupt
+        return read_image(path, max_side)
+
+    monkeypatch.setattr("lrrspm.features.read_image", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        small(tmp_path).fit(paths)
+    found = small(tmp_path).fit(paths).encoder_.codebook_
     np.testing.assert_array_equal(found, expected)
-    assert reads == paths[35:]
+    assert read == [*paths[:30], *paths[29:]]
 
 
 def test_not_in_model_files(pictures, tmp_path):

@@ -266,6 +266,29 @@ def _make_plans(
     return list(plans.values())
 
 
+class _Rows:
+    """A growing matrix: few large arrays, where a list of parts would leave holes in memory."""
+
+    def __init__(self) -> None:
+        self._rows = np.empty((0, 0), np.float32)
+        self._used = 0
+
+    def append(self, part: NDArray[np.float32]) -> None:
+        if self._used + len(part) > len(self._rows):
+            grown = np.empty((2 * (self._used + len(part)), part.shape[1]), np.float32)
+            grown[: self._used] = self._rows[: self._used] if self._used else 0
+            self._rows = grown
+        self._rows[self._used : self._used + len(part)] = part
+        self._used += len(part)
+
+    def values(self) -> NDArray[np.float32]:
+        return self._rows[: self._used]
+
+    def clear(self) -> None:
+        self._rows = self._rows[:0].copy()
+        self._used = 0
+
+
 @dataclass
 class _Plan:
     """A sample to be drawn, and the features whose encoders are fitted to it.
@@ -295,7 +318,7 @@ class _Plan:
     quota: int
     place: dict[int, int]
     features: list[SpatialPyramidFeatures] = field(default_factory=list)
-    rows: _Rows = field(default_factory=lambda: _Rows())
+    rows: _Rows = field(default_factory=_Rows)
     learnt: dict[str | None, NDArray[Any]] = field(default_factory=dict)
     names: dict[str | None, str] = field(default_factory=dict)
     samples: Shelf = field(default_factory=lambda: FeatureStore(None).shelf("samples", None))
@@ -321,25 +344,26 @@ class _Plan:
         first = self.features[0]
         members = [digests[index] for index in self.place]
         # Nobody will ask again for what came from a seed that was never named.
-        if first.random_state is None or None in members:
+        if first.random_state is None or not store.active:
             return
-        about = {**_descriptor_parameters(first), "seed": self.seed, "quota": self.quota}
+        about = {
+            **_descriptor_parameters(first),
+            "seed": self.seed,
+            "quota": self.quota,
+            "members": hash_of(members),
+        }
         self.names = {
-            recipe: hash_of([about, members, recipe])
+            recipe: hash_of([about, recipe])
             for encoder, recipe in self.encoders()
-            if recipe is not None and _is_ours(encoder)
+            if recipe is not None and _is_ours(encoder) and None not in members
         }
         found = dict(codebooks.fetch(self.names.values()))
         self.learnt = {recipe: found[name] for recipe, name in self.names.items() if name in found}
         self.samples = store.shelf("samples", about)
         if not self.complete:
-            wanted = {self.sample_name(index, digests): index for index in self.place}
-            for name, values in self.samples.fetch(wanted):
-                self.drawn[wanted[name]] = values
-
-    def sample_name(self, index: int, digests: Mapping[int, str | None]) -> str:
-        # An image's place is part of the seed that its descriptors are drawn by.
-        return f"{digests[index]}-{self.place[index]}"
+            index_of = {str(place): index for index, place in self.place.items()}
+            for name, values in self.samples.fetch(index_of):
+                self.drawn[index_of[name]] = values
 
     def fit_encoders(self, codebooks: Shelf, progress: Progress) -> None:
         """Fit the features' encoders; each codebook is learnt once."""
@@ -443,7 +467,7 @@ def _sample(
         for n in missing:
             part = _draw(values, plans[n].quota, plans[n].seed, plans[n].place[index])
             if unchanged:
-                plans[n].samples.put(plans[n].sample_name(index, digests), part)
+                plans[n].samples.put(str(plans[n].place[index]), part)
             parts[n] = part
         return list(parts), clock.laps
 
@@ -459,29 +483,6 @@ def _sample(
             for plan, part in zip(plans, parts, strict=True):
                 if part is not None:
                     plan.rows.append(part)
-
-
-class _Rows:
-    """A growing matrix: few large arrays, where a list of parts would leave holes in memory."""
-
-    def __init__(self) -> None:
-        self._rows = np.empty((0, 0), np.float32)
-        self._used = 0
-
-    def append(self, part: NDArray[np.float32]) -> None:
-        if self._used + len(part) > len(self._rows):
-            grown = np.empty((2 * (self._used + len(part)), part.shape[1]), np.float32)
-            grown[: self._used] = self._rows[: self._used] if self._used else 0
-            self._rows = grown
-        self._rows[self._used : self._used + len(part)] = part
-        self._used += len(part)
-
-    def values(self) -> NDArray[np.float32]:
-        return self._rows[: self._used]
-
-    def clear(self) -> None:
-        self._rows = self._rows[:0].copy()
-        self._used = 0
 
 
 class _Clock:
@@ -593,7 +594,8 @@ class _Column:
         self.feature = feature
         self.matrix = np.empty((n_images, feature._n_features_out), np.float32)
         self.missing = set(range(n_images))
-        self.shelf = store.shelf("vectors", _vector_parameters(feature))
+        about = _vector_parameters(feature) if store.active else None
+        self.shelf = store.shelf("vectors", about)
 
     def look_up(self, digests: Sequence[str | None]) -> None:
         """Fill in the rows that the store has."""

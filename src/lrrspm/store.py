@@ -73,6 +73,11 @@ class FeatureStore:
         self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
         self._full = False
 
+    @property
+    def active(self) -> bool:
+        """Whether there is a folder."""
+        return self._folder is not None
+
     def digests(self, images: Iterable[Any], executor: Executor | None) -> list[str | None]:
         """The :meth:`digest` of each image."""
         return list(ordered_map(self.digest, images, executor))

@@ -48,8 +48,9 @@ def info(folder: Store, as_json: Json = False) -> None:
 
 
 def _in_words(shelf: dict[str, Any]) -> str:
-    """Parameters that a shelf's content depends on; digests of arrays tell people nothing."""
-    about = [f"{name} {value}" for name, value in shelf["about"].items() if name != "arrays"]
+    """Parameters that a shelf's content depends on; digests tell people nothing."""
+    hidden = ("arrays", "members")
+    about = [f"{name} {value}" for name, value in shelf["about"].items() if name not in hidden]
     return ", ".join(([] if shelf["current"] else ["of another version, not used"]) + about)
 
 
