@@ -1,6 +1,7 @@
 """Fixtures: golden numbers, made pictures, and real data where there are any."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,42 @@ import pytest
 from PIL import Image
 
 HERE = Path(__file__).parent
+
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def _no_network(request, monkeypatch):
+    """Tests reach nobody; those marked ``network`` reach this machine, by its own addresses."""
+    allowed = _THIS_MACHINE if request.node.get_closest_marker("network") else ()
+
+    def guard(name, host_of):
+        original = getattr(socket.socket, name)
+
+        def guarded(self, *arguments):
+            if self.family in (socket.AF_INET, socket.AF_INET6):
+                _refuse(host_of(arguments), allowed)
+            return original(self, *arguments)
+
+        monkeypatch.setattr(socket.socket, name, guarded, raising=False)
+
+    guard("connect", lambda arguments: arguments[0][0])
+    guard("connect_ex", lambda arguments: arguments[0][0])
+    guard("sendto", lambda arguments: arguments[-1][0])
+    look_up = socket.getaddrinfo
+
+    def guarded_look_up(host, *rest, **named):
+        _refuse(host, allowed)
+        return look_up(host, *rest, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", guarded_look_up)
+
+
+def _refuse(host, allowed):
+    if host not in allowed:
+        raise RuntimeError(
+            f"a test wants to reach {host}; mark it 'network' if that is its purpose"
+        )
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,8 @@ from lrrspm.stages import Stages
 
 from .archives import MADE, pack_tar, pack_zip, picture, running_server, use_small_sets
 
+pytestmark = pytest.mark.network
+
 
 @pytest.fixture
 def server(monkeypatch):

@@ -103,7 +103,6 @@ def test_codebook_is_learnt_once_for_all_methods(pictures, monkeypatch):
         runs.append(arguments[1])
         return learn_codebook(*arguments)
 
-    monkeypatch.setattr("lrrspm.features.learn_codebook", spy)
     monkeypatch.setattr("lrrspm.encoders.learn_codebook", spy)
     paths, labels = find_images(pictures)
     evaluate_all(paths, labels, [small(name) for name in NAMES], 3, 2)

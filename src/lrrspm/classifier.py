@@ -29,6 +29,7 @@ from .modelcheck import (
 from .modelfile import ModelFile, ModelFileError, open_model, write_model
 from .sift import N_VALUES
 from .stages import Stages
+from .store import FeatureStore
 from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels
 
 _ENCODERS: dict[str, type[CodebookEncoder]] = {
@@ -60,6 +61,10 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         pooling, pyramid and kernel.
     pooling : str or None
         None is the method's own; see :class:`lrrspm.SpatialPyramid`.
+    cache : path or None
+        A folder that keeps codebooks and vectors for the next time, see
+        :class:`lrrspm.store.FeatureStore`. It changes the speed only, and is
+        not part of a model file.
 
     Attributes
     ----------
@@ -90,6 +95,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
         method: str = config.METHOD,
         pooling: str | None = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         self.encoder = encoder
         self.levels = levels
@@ -102,6 +108,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.method = method
         self.pooling = pooling
+        self.cache = cache
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -180,6 +187,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
             pooling=method.pooling if self.pooling is None else self.pooling,
             norm=method.norm,
+            cache=self.cache,
         )
 
     def new_svm(self) -> LinearSVM | KernelSVM:
@@ -199,9 +207,9 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
 
     def _current_features(self) -> SpatialPyramidFeatures:
-        """features_ with today's number of jobs, which is not part of what was learnt."""
+        """features_ with today's number of jobs and cache, no part of what was learnt."""
         self.svm_.set_params(n_jobs=self.n_jobs)
-        return self.features_.set_params(n_jobs=self.n_jobs)
+        return self.features_.set_params(n_jobs=self.n_jobs, cache=self.cache)
 
 
 class Trained(NamedTuple):
@@ -219,6 +227,7 @@ def fit_together(
     members: Sequence[NDArray[np.int64]],
     stages: Stages,
     shared_codebook: bool = False,
+    skipped: dict[int, str] | None = None,
 ) -> list[Trained]:
     """Fit several classifiers, each to its own members of images, reading each image twice.
 
@@ -227,6 +236,10 @@ def fit_together(
     all images, with the first classifier's seed, once for each kind.
     Returns for each classifier the vectors of all images and the seconds that
     were its own.
+
+    With ``skipped`` given, images that cannot be read are added there, with
+    the reason, and if there are any nothing is trained: the caller begins
+    again without them. Without it the first one raises.
     """
     y = _check_labels(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
@@ -238,9 +251,14 @@ def fit_together(
     parts = [
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
-    fit_all(features, images, parts, stages)
+    store = FeatureStore(features[0].cache)
+    fit_all(features, images, parts, stages, skipped, store)
+    if skipped:
+        return []
     encode_seconds: list[float] = []
-    matrices = transform_all(features, images, stages, encode_seconds=encode_seconds)
+    matrices = transform_all(features, images, stages, skipped, encode_seconds, store)
+    if skipped:
+        return []
 
     trained = []
     for i in stages.track("training", range(len(classifiers)), len(classifiers)):
@@ -276,11 +294,12 @@ def rank(
     images: Sequence[Image],
     top: int,
     stages: Stages,
-    skipped: dict[int, str],
+    skipped: dict[int, str] | None,
 ) -> list[list[tuple[str, float]]]:
     """The best classes of each image and their scores, best first.
 
-    Images that cannot be read are left out and added to ``skipped``.
+    Images that cannot be read are left out and added to ``skipped``; where
+    that is None the first one raises.
     """
     vectors = transform_all([classifier._current_features()], images, stages, skipped)[0]
     if not len(vectors):

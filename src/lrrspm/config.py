@@ -55,6 +55,9 @@ SEED = 0
 HELD_OUT = 0.2
 """Share of each class that ``train`` keeps aside for its estimate."""
 
+MAX_SKIPPED = 0.05
+"""Share of unreadable pictures up to which ``train`` and ``evaluate`` go on without them."""
+
 IMAGE_SUFFIXES = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip

@@ -62,7 +62,7 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.check_parameters()
         values = validate_data(self, X, dtype=np.float32)
         if self.codebook is None:
-            self.codebook_ = self._learn(values, n_jobs, progress)
+            self.codebook_ = self.learn(values, n_jobs, progress)
         else:
             self.codebook_ = check_array(self.codebook, dtype=[np.float32, np.float64], copy=True)
             if self.codebook_.shape[1] != values.shape[1]:
@@ -103,7 +103,7 @@ class CodebookEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Whether ``fit`` learns what :func:`learn_codebook` does, so that others may share it."""
         return self.codebook is None
 
-    def _learn(
+    def learn(
         self, X: NDArray[np.float32], n_jobs: int | None, progress: Progress | None
     ) -> NDArray[np.float32]:
         """A codebook for the descriptors X (n, m)."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import Any
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from . import config
-from .classifier import ImageClassifier, fit_together, rank
+from .classifier import ImageClassifier, Trained, fit_together, rank
 from .stages import Stages
+
+R = TypeVar("R")
 
 SHARED_STAGES = ("read", "sift", "codebook")
 """Stages whose work several classifiers share."""
@@ -27,6 +30,8 @@ def evaluate(
     shared_codebook: bool = False,
     seed: int = config.SEED,
     stages: Stages | None = None,
+    skipped: dict[int, str] | None = None,
+    max_skipped: float = config.MAX_SKIPPED,
 ) -> dict[str, Any]:
     """Train and test a classifier on several random splits.
 
@@ -45,6 +50,11 @@ def evaluate(
         Seed of the splits and the classifiers.
     stages : Stages or None
         Where the seconds are added up.
+    skipped : dict or None
+        Where images that cannot be read are added, index and reason; the
+        result is then that of the others alone. With None the first one raises.
+    max_skipped : float
+        Share of the images beyond which it raises all the same.
 
     Returns
     -------
@@ -55,8 +65,9 @@ def evaluate(
         ``images``, ``classes``, ``class_names``.
     """
     return evaluate_all(
-        paths, labels, [classifier], train_per_class, splits, shared_codebook, seed, stages
-    )[0]
+        paths, labels, [classifier], train_per_class, splits, shared_codebook, seed, stages,
+        skipped, max_skipped,
+    )[0]  # fmt: skip
 
 
 def evaluate_all(
@@ -68,6 +79,8 @@ def evaluate_all(
     shared_codebook: bool = False,
     seed: int = config.SEED,
     stages: Stages | None = None,
+    skipped: dict[int, str] | None = None,
+    max_skipped: float = config.MAX_SKIPPED,
 ) -> list[dict[str, Any]]:
     """Evaluate several classifiers of different methods on the same splits.
 
@@ -76,33 +89,95 @@ def evaluate_all(
     of all together; the others are each one's own.
     """
     stages = stages or Stages()
-    y = np.asarray(labels)
-    names = np.unique(y)
     if splits < 1:
         raise ValueError(f"splits must be at least 1, got {splits}")
     seeds = split_seeds(seed, splits)
-    train = [split_by_class(y, train_per_class, s) for s in seeds]
-    models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
-    trained = fit_together(models, paths, y, train * len(classifiers), stages, shared_codebook)
-    results = []
-    for first in range(0, len(models), splits):
-        confusions, seconds = [], 0.0
-        own = trained[first : first + splits]
-        for model, part, indices in zip(models[first:], own, train, strict=False):
-            start = time.perf_counter()
-            test = np.setdiff1d(np.arange(len(y)), indices)
-            predicted = model.svm_.predict(part.vectors[test])
-            seconds += time.perf_counter() - start
-            stages.add("test", time.perf_counter() - start)
-            confusions.append(count_confusions(names, y[test], predicted))
-        own_seconds = {
-            **{stage: stages.seconds[stage] for stage in SHARED_STAGES},
-            "encode": sum(part.encode_seconds for part in own),
-            "train": sum(part.train_seconds for part in own),
-            "test": seconds,
-        }
-        results.append(_summarize(names, confusions, len(y), own_seconds))
-    return results
+
+    def measure(
+        paths: Sequence[str], y: NDArray[Any], bad: dict[int, str] | None
+    ) -> list[dict[str, Any]]:
+        train = [split_by_class(y, train_per_class, s) for s in seeds]
+        models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
+        members = train * len(classifiers)
+        trained = fit_together(models, paths, y, members, stages, shared_codebook, bad)
+        return [
+            _test_splits(models[i : i + splits], trained[i : i + splits], y, train, stages)
+            for i in range(0, len(trained), splits)
+        ]
+
+    return _without_unreadable(measure, paths, labels, skipped, max_skipped)
+
+
+def _test_splits(
+    models: Sequence[ImageClassifier],
+    trained: Sequence[Trained],
+    y: NDArray[Any],
+    train: Sequence[NDArray[np.int64]],
+    stages: Stages,
+) -> dict[str, Any]:
+    """What one classifier reaches, trained on several splits, on the rest of each."""
+    names = np.unique(y)
+    confusions, seconds = [], 0.0
+    for model, part, indices in zip(models, trained, train, strict=True):
+        start = time.perf_counter()
+        test = np.setdiff1d(np.arange(len(y)), indices)
+        predicted = model.svm_.predict(part.vectors[test])
+        seconds += time.perf_counter() - start
+        confusions.append(count_confusions(names, y[test], predicted))
+    stages.add("test", seconds)
+    shared = [stage for stage in ("store", *SHARED_STAGES) if stage in stages.seconds]
+    own_seconds = {
+        **{stage: stages.seconds[stage] for stage in shared},
+        "encode": sum(part.encode_seconds for part in trained),
+        "train": sum(part.train_seconds for part in trained),
+        "test": seconds,
+    }
+    return _summarize(names, confusions, len(y), own_seconds)
+
+
+def _without_unreadable(
+    work: Callable[[Sequence[str], NDArray[Any], dict[int, str] | None], R],
+    paths: Sequence[str],
+    labels: Sequence[str],
+    skipped: dict[int, str] | None,
+    max_skipped: float,
+) -> R:
+    """Do work as if the images that cannot be read had never been there.
+
+    How many descriptors an image gives, and who is in which split, depends on
+    the number of images. So work that meets unreadable ones begins again
+    without them; as long as all are readable that costs nothing.
+    """
+    y = np.asarray(labels)
+    if skipped is None:
+        return work(paths, y, None)
+    while True:
+        kept = np.array([i for i in range(len(paths)) if i not in skipped])
+        bad: dict[int, str] = {}
+        result = work([paths[i] for i in kept], y[kept], bad)
+        if not bad:
+            return result
+        skipped.update({int(kept[place]): reason for place, reason in bad.items()})
+        _check_share(paths, skipped, max_skipped)
+        lost = sorted(set(y[kept].tolist()) - set(np.delete(y[kept], sorted(bad)).tolist()))
+        if lost:
+            warnings.warn(
+                f"left out classes without readable images: {', '.join(lost)}", stacklevel=2
+            )
+
+
+def _check_share(paths: Sequence[str], skipped: dict[int, str], limit: float) -> None:
+    """Raise where too many images cannot be read."""
+    if len(skipped) <= limit * len(paths) and len(skipped) < len(paths):
+        return
+    few = sorted(skipped)[:5]
+    listed = "; ".join(f"{paths[i]}: {skipped[i]}" for i in few)
+    more = f"; and {len(skipped) - len(few)} more" if len(skipped) > len(few) else ""
+    beyond = f", more than {100 * limit:g} %" if len(skipped) < len(paths) else ""
+    raise ValueError(
+        f"{len(skipped)} of {len(paths)} images cannot be read{beyond}: {listed}{more}; "
+        "mend or remove them, or allow it (--on-error skip, max_skipped=1)"
+    )
 
 
 def score_model(
@@ -110,11 +185,12 @@ def score_model(
     paths: Sequence[str],
     labels: Sequence[str],
     stages: Stages,
-    skipped: dict[int, str],
+    skipped: dict[int, str] | None,
 ) -> dict[str, Any]:
     """Measure a fitted classifier on labelled images; the result is that of :func:`evaluate`.
 
-    Images that cannot be read are left out and added to ``skipped``.
+    Images that cannot be read are left out and added to ``skipped``; where
+    that is None the first one raises.
     """
     unknown = sorted(set(labels) - {str(name) for name in classifier.classes_})
     if unknown:
@@ -123,7 +199,7 @@ def score_model(
             f"it knows: {', '.join(str(name) for name in classifier.classes_)}"
         )
     ranked = rank(classifier, paths, 1, stages, skipped)
-    truth = np.array([label for i, label in enumerate(labels) if i not in skipped])
+    truth = np.array([label for i, label in enumerate(labels) if i not in (skipped or ())])
     if not len(truth):
         raise ValueError("none of the images could be read")
     names = np.array([str(name) for name in classifier.classes_])
@@ -164,30 +240,40 @@ def train_with_estimate(
     classifier: ImageClassifier,
     estimate: bool = True,
     stages: Stages | None = None,
+    skipped: dict[int, str] | None = None,
+    max_skipped: float = config.MAX_SKIPPED,
 ) -> float | None:
     """Fit a classifier to all images, and estimate how good it is.
 
     The estimate is the mean per-class accuracy (percent) of a second
     classifier on a fifth of each class that was kept aside from it, or None
     where it is not asked for or no class can spare an image. It joins
-    the classifier's ``summary_``.
+    the classifier's ``summary_``. Unreadable images are treated as in
+    :func:`evaluate`.
     """
     stages = stages or Stages()
-    y = np.asarray(labels)
-    everything = np.arange(len(y))
-    kept = _training_part(y, 0 if classifier.random_state is None else classifier.random_state)
-    held_out = np.setdiff1d(everything, kept)
-    if not estimate or not len(held_out):
-        fit_together([classifier], paths, y, [everything], stages)
-        return None
-    trial = clone(classifier)
-    vectors = fit_together([trial, classifier], paths, y, [kept, everything], stages)[0].vectors
-    with stages.timed("test"):
-        names = np.unique(y)
-        confusion = count_confusions(names, y[held_out], trial.svm_.predict(vectors[held_out]))
-    accuracy = float(np.nanmean(class_accuracies(confusion)))
-    classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
-    return accuracy
+
+    def train(paths: Sequence[str], y: NDArray[Any], bad: dict[int, str] | None) -> float | None:
+        everything = np.arange(len(y))
+        kept = _training_part(y, 0 if classifier.random_state is None else classifier.random_state)
+        held_out = np.setdiff1d(everything, kept)
+        if not estimate or not len(held_out):
+            fit_together([classifier], paths, y, [everything], stages, skipped=bad)
+            return None
+        trial = clone(classifier)
+        parts = [kept, everything]
+        trained = fit_together([trial, classifier], paths, y, parts, stages, skipped=bad)
+        if not trained:
+            return None
+        with stages.timed("test"):
+            names = np.unique(y)
+            predicted = trial.svm_.predict(trained[0].vectors[held_out])
+            confusion = count_confusions(names, y[held_out], predicted)
+        accuracy = float(np.nanmean(class_accuracies(confusion)))
+        classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
+        return accuracy
+
+    return _without_unreadable(train, paths, labels, skipped, max_skipped)
 
 
 def split_seeds(seed: int, splits: int) -> list[int]:

@@ -102,11 +102,11 @@ class SparseEncoder(CodebookEncoder):
     def learns_by_kmeans(self) -> bool:
         return super().learns_by_kmeans and self.dictionary == "kmeans"
 
-    def _learn(
+    def learn(
         self, X: NDArray[np.float32], n_jobs: int | None, progress: Progress | None
     ) -> NDArray[np.float32]:
         if self.dictionary == "kmeans":
-            return super()._learn(X, n_jobs, progress)
+            return super().learn(X, n_jobs, progress)
         return learn_dictionary(
             X, self.codebook_size, self.sparsity, self.ridge, self.random_state, n_jobs, progress
         )

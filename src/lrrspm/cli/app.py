@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Annotated, Any, NoReturn
 
@@ -88,14 +91,18 @@ def _guard(function: Command) -> Command:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="surrogateescape")
         try:
-            with warnings_as_lines():
+            with warnings_as_lines(), _terminated_as_interrupted():
                 function(*args, **kwargs)
+                sys.stdout.flush()  # a full disk should be noticed here, not after us
         except KeyboardInterrupt:
             _fail("stopped", as_json)
         except BrokenPipeError:  # whoever read our output has had enough of it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _abandon_output()
             raise typer.Exit(1) from None
-        except (ValueError, OSError, ImportError) as error:
+        except OSError as error:
+            named = error.filename is not None and error.strerror is not None
+            _fail(f"{error.filename}: {error.strerror}" if named else str(error), as_json)
+        except (ValueError, ImportError) as error:
             _fail(str(error), as_json)
         except MemoryError:
             _fail("out of memory; try fewer pictures, a smaller codebook or fewer jobs", as_json)
@@ -103,14 +110,46 @@ def _guard(function: Command) -> Command:
     return guarded
 
 
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Have SIGTERM end the work as Ctrl-C does: threads joined, temporary files removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _fail(message: str, as_json: bool) -> NoReturn:
     print(f"error: {printable(message)}", file=sys.stderr)
-    if as_json:
-        print(json.dumps({"error": message}))
+    try:
+        if as_json:
+            print(json.dumps({"error": message}))
+        sys.stdout.flush()
+    except OSError:  # it was standard output that failed
+        _abandon_output()
     raise typer.Exit(1)
 
 
-def report_skipped(paths: list[str], skipped: dict[int, str]) -> None:
+def _abandon_output() -> None:
+    """Let go of a standard output that takes no more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def list_skipped(paths: list[str], skipped: dict[int, str] | None) -> list[dict[str, str]]:
+    """What was skipped and why, for --json."""
+    return [{"path": paths[i], "reason": reason} for i, reason in sorted((skipped or {}).items())]
+
+
+def report_skipped(paths: list[str], skipped: dict[int, str] | None) -> None:
+    """Say what was skipped and why, and end with the exit code for that."""
     if not skipped:
         return
     for index in sorted(skipped):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import config
-from .app import command, report_skipped
+from .app import command, list_skipped, report_skipped
 from .options import (
     LEVELS,
+    CacheFolder,
     CodebookSize,
     Jobs,
     Json,
@@ -19,6 +20,9 @@ from .options import (
     Levels,
     MethodName,
     ModelPath,
+    OnError,
+    OnErrorLimited,
+    OnErrorSkip,
     PatchSize,
     Penalty,
     Pictures,
@@ -54,6 +58,7 @@ def _classifier(
     levels: str,
     seed: int,
     jobs: int,
+    cache: Path | None,
 ) -> ImageClassifier:
     from ..classifier import ImageClassifier
     from ..encoders import LRREncoder
@@ -71,7 +76,14 @@ def _classifier(
         n_jobs=jobs,
         random_state=seed,
         method=method,
+        cache=cache,
     )
+
+
+def _tolerance(on_error: OnError | None) -> tuple[dict[int, str] | None, float]:
+    """Where skipped pictures are noted (None: nowhere, fail), and the share that may be."""
+    skipped: dict[int, str] | None = None if on_error is OnError.FAIL else {}
+    return skipped, config.MAX_SKIPPED if on_error is None else 1.0
 
 
 def _refuse_strangers(method: str, regularization: float, threshold: float) -> None:
@@ -114,15 +126,20 @@ def train(
     levels: Levels = LEVELS,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    cache: CacheFolder = None,
+    on_error: OnErrorLimited = None,
     as_json: Json = False,
 ) -> None:
     """Train a model from a folder of pictures and write it to one file.
 
-    It stops at a picture that cannot be read, and names it.
+    Pictures that cannot be read are named and left out, as if they were not there;
+    the exit code is then 3. With --cache a second run takes seconds, and one that
+    was interrupted goes on.
 
     Example: lrrspm train pictures -o my.lrrspm
     """
     _refuse_strangers(method, regularization, threshold)
+    from ..audit import warn_about
     from ..evaluation import train_with_estimate
     from ..images import find_images
     from ..modelfile import check_target
@@ -139,32 +156,40 @@ def train(
         levels,
         seed,
         jobs,
+        cache,
     )
+    skipped, max_skipped = _tolerance(on_error)
     check_target(output)
     paths, labels = find_images(folder)
+    warn_about(paths, labels)
     with progress() as listener:
         stages = Stages(listener)
-        accuracy = train_with_estimate(paths, labels, classifier, estimate, stages)
+        accuracy = train_with_estimate(
+            paths, labels, classifier, estimate, stages, skipped, max_skipped
+        )
     classifier.save(output)
     if as_json:
         print_json(
             model=str(output),
-            images=len(paths),
+            images=classifier.summary_["images"],
             classes=len(classifier.classes_),
             images_per_class=classifier.summary_["images_per_class"],
             estimate=classifier.summary_.get("held_out"),
             bytes=output.stat().st_size,
             seconds=stages.seconds,
             parameters=describe_parameters(classifier),
+            skipped=list_skipped(paths, skipped),
         )
-        return
-    print(f"{output}: {len(paths)} pictures, {len(classifier.classes_)} classes")
-    if accuracy is not None:
-        print_estimate(classifier.summary_)
-    elif estimate:
-        print("no estimate: the classes have too few pictures to keep some aside")
-    print_seconds(stages.seconds)
-    print(f"next: lrrspm predict {output} PICTURE...")
+    else:
+        images = classifier.summary_["images"]
+        print(f"{output}: {images} pictures, {len(classifier.classes_)} classes")
+        if accuracy is not None:
+            print_estimate(classifier.summary_)
+        elif estimate:
+            print("no estimate: the classes have too few pictures to keep some aside")
+        print_seconds(stages.seconds)
+        print(f"next: lrrspm predict {output} PICTURE...")
+    report_skipped(paths, skipped)
 
 
 @command
@@ -191,17 +216,20 @@ def evaluate(
     levels: Levels = LEVELS,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    cache: CacheFolder = None,
+    on_error: OnErrorLimited = None,
     as_json: Json = False,
 ) -> None:
     """Measure accuracy on random splits of a folder: train on some, test on all the rest.
 
-    Accuracy is the mean of the classes' accuracies. It stops at a picture that
-    cannot be read, and names it. With --method all every method is measured on
-    the same splits and codebooks.
+    Accuracy is the mean of the classes' accuracies. Pictures that cannot be read
+    are named and left out, as if they were not there; the exit code is then 3. With
+    --method all every method is measured on the same splits and codebooks.
 
     Example: lrrspm evaluate pictures --train-per-class 30
     """
     _refuse_strangers(method, regularization, threshold)
+    from ..audit import warn_about
     from ..evaluation import evaluate_all
     from ..images import find_images
     from ..methods import METHODS
@@ -211,15 +239,17 @@ def evaluate(
     classifiers = [
         _classifier(
             name, codebook_size, regularization, threshold, penalty, step, patch_size, levels,
-            seed, jobs,
+            seed, jobs, cache,
         )
         for name in names
     ]  # fmt: skip
+    skipped, max_skipped = _tolerance(on_error)
     paths, labels = find_images(folder)
+    warn_about(paths, labels)
     with progress() as listener:
         results = evaluate_all(
             paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
-            Stages(listener),
+            Stages(listener), skipped, max_skipped,
         )  # fmt: skip
     protocol = {
         "train_per_class": train_per_class,
@@ -230,11 +260,13 @@ def evaluate(
         result["parameters"] = {**describe_parameters(classifier), **protocol}
     by_name = dict(zip(names, results, strict=True))
     if as_json:
-        print_json(**(results[0] if method != "all" else {"methods": by_name}))
+        found = results[0] if method != "all" else {"methods": by_name}
+        print_json(**found, skipped=list_skipped(paths, skipped))
     elif method != "all":
         print_evaluation(results[0])
     else:
         print_methods(by_name)
+    report_skipped(paths, skipped)
 
 
 @command
@@ -266,6 +298,8 @@ def predict(
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated rows.")] = False,
     jobs: Jobs = -1,
+    cache: CacheFolder = None,
+    on_error: OnErrorSkip = OnError.SKIP,
     as_json: Json = False,
 ) -> None:
     """Say what is on pictures.
@@ -279,12 +313,12 @@ def predict(
     from ..images import expand_paths
     from ..stages import Stages
 
-    classifier = load_model(model).set_params(n_jobs=jobs)
+    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
     files = expand_paths(paths)
-    skipped: dict[int, str] = {}
+    skipped, _ = _tolerance(on_error)
     with progress() as listener:
         ranked = rank(classifier, files, top, Stages(listener), skipped)
-    done = [file for index, file in enumerate(files) if index not in skipped]
+    done = [file for index, file in enumerate(files) if index not in (skipped or ())]
     rows = list(zip(done, ranked, strict=True))
     if as_json:
         print_json(
@@ -298,7 +332,7 @@ def predict(
                 }
                 for path, best in rows
             ],
-            skipped=[{"path": files[i], "reason": skipped[i]} for i in sorted(skipped)],
+            skipped=list_skipped(files, skipped),
         )
     elif as_csv:
         import csv
@@ -327,10 +361,18 @@ def predict(
 
 
 @command
-def score(model: ModelPath, folder: Pictures, jobs: Jobs = -1, as_json: Json = False) -> None:
+def score(
+    model: ModelPath,
+    folder: Pictures,
+    jobs: Jobs = -1,
+    cache: CacheFolder = None,
+    on_error: OnErrorSkip = OnError.SKIP,
+    as_json: Json = False,
+) -> None:
     """Measure a saved model on a labelled folder.
 
     Accuracy is the mean of the classes' accuracies. Folders must be named as in training.
+    A file that cannot be read is named and skipped; the exit code is then 3.
 
     Example: lrrspm score my.lrrspm test-pictures
     """
@@ -339,14 +381,13 @@ def score(model: ModelPath, folder: Pictures, jobs: Jobs = -1, as_json: Json = F
     from ..images import find_images
     from ..stages import Stages
 
-    classifier = load_model(model).set_params(n_jobs=jobs)
+    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
     paths, labels = find_images(folder)
-    skipped: dict[int, str] = {}
+    skipped, _ = _tolerance(on_error)
     with progress() as listener:
         result = score_model(classifier, paths, labels, Stages(listener), skipped)
     if as_json:
-        result["skipped"] = [{"path": paths[i], "reason": skipped[i]} for i in sorted(skipped)]
-        print_json(model=str(model), **result)
+        print_json(model=str(model), **result, skipped=list_skipped(paths, skipped))
     else:
         print_evaluation(result)
     report_skipped(paths, skipped)

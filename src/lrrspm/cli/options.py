@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,33 @@ Pictures = Annotated[
     ),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by train.")]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        metavar="DIR",
+        help="Keep what is computed in this folder, and use what is there. Changes the speed only.",
+    ),
+]
+
+
+class OnError(StrEnum):
+    """What is to happen to a picture that cannot be read."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+_ON_ERROR = "Leave out pictures that cannot be read, or stop at the first one."
+OnErrorSkip = Annotated[OnError, typer.Option("--on-error", help=_ON_ERROR)]
+OnErrorLimited = Annotated[
+    OnError | None,
+    typer.Option(
+        "--on-error",
+        help=f"{_ON_ERROR} If not given, up to {100 * config.MAX_SKIPPED:g} % are left out.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 DataDir = Annotated[
     Path | None,

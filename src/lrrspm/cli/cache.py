@@ -1,0 +1,69 @@
+"""Commands that look after a feature store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .app import command_of, group
+from .options import Json
+from .terminal import print_json, print_rich, text
+
+cache = group("cache", "Look into a folder that --cache made, or empty it.")
+
+Store = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that --cache made.")]
+
+
+@command_of(cache)
+def info(folder: Store, as_json: Json = False) -> None:
+    """Show what a feature store holds, and how large it is.
+
+    Example: lrrspm cache info my-cache
+    """
+    from rich.table import Table
+
+    from ..store import contents
+
+    shelves = contents(folder)
+    size = sum(shelf["bytes"] for shelf in shelves)
+    if as_json:
+        print_json(store=str(folder), bytes=size, shelves=shelves)
+        return
+    table = Table("kind", box=None, pad_edge=False)
+    for name in ("entries", "files", "MB"):
+        table.add_column(name, justify="right")
+    table.add_column("of what", overflow="fold")
+    for shelf in shelves:
+        table.add_row(
+            shelf["kind"],
+            str(shelf["arrays"]),
+            str(shelf["files"]),
+            f"{shelf['bytes'] / 1e6:.1f}",
+            text(_in_words(shelf)),
+        )
+    print_rich(table)
+    print(f"{folder}: {size / 1e6:,.1f} MB")
+
+
+def _in_words(shelf: dict[str, Any]) -> str:
+    """Parameters that a shelf's content depends on; digests tell people nothing."""
+    hidden = ("arrays", "members")
+    about = [f"{name} {value}" for name, value in shelf["about"].items() if name not in hidden]
+    return ", ".join(([] if shelf["current"] else ["of another version, not used"]) + about)
+
+
+@command_of(cache)
+def clear(folder: Store, as_json: Json = False) -> None:
+    """Empty a feature store. Files that it did not make stay.
+
+    Example: lrrspm cache clear my-cache
+    """
+    from ..store import clear as clear_store
+
+    files, size = clear_store(folder)
+    if as_json:
+        print_json(store=str(folder), files=files, bytes=size)
+        return
+    print(f"{folder}: deleted {files} files, {size / 1e6:,.1f} MB")
