@@ -213,9 +213,9 @@ def test_warnings(sound):
     shutil.copy(sound / "cat" / "1.png", sound / "few" / "0.png")
     messages = warned(*find_images(sound))
     assert len(messages) == 3
-    assert messages[0] == "1 classes have fewer than 5 pictures: few"
-    assert "2 pictures are in several classes" in messages[1]
-    assert "2 files are copies of others" in messages[2]
+    assert messages[0] == "classes of fewer than 5 pictures (1): few"
+    assert "pictures in several classes (2)" in messages[1]
+    assert "copies of other files (2)" in messages[2]
 
 
 def test_warning_of_imbalance():

@@ -228,7 +228,7 @@ def test_failures(tmp_path, make, arguments, message):
         make(tmp_path)
     arguments = [a.format(tmp_path) for a in arguments]
     result = run(*arguments, code=1)
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.splitlines()[-1].startswith("error: ")
     assert message in result.stderr
     assert result.stdout == ""
     result = run(*arguments, "--json", code=1)

@@ -343,7 +343,7 @@ def test_changes_of_factors_by_hand(tmp_path):
     rows = {row[0][0]: row[1:] for row in studies.factor_table(results, options).rows}
     assert rows["as in the tables"][0] == ("75.00", "(76.34 ± 0.58)", "-2.3 sd")
     name = "image reading: longer side at most 200"
-    assert rows[name] == (("73.50, -1.50",), ("cannot matter",))
+    assert rows[name] == (("73.50, -1.50",), ("does not apply",))
     assert rows[studies.OVERALL][0] == ("76.00, +1.00",)
     (said,) = studies.say_factors(results, options)
     assert said.startswith("**LS, 100 a class**: -1.34 points from the paper, -2.3 standard")

@@ -267,23 +267,23 @@ def warn_about(paths: Sequence[str], labels: Sequence[str]) -> None:
     few = sorted(name for name, count in counts.items() if count < FEW)
     if few:
         warnings.warn(
-            f"{len(few)} classes have fewer than {FEW} pictures: {_some(few)}", stacklevel=2
+            f"classes of fewer than {FEW} pictures ({len(few)}): {_some(few)}", stacklevel=2
         )
     groups = list(_equal_files(paths))
     across = [group for group in groups if len({labels[i] for i in group}) > 1]
     if across:
         named = _some([paths[i] for i in across[0]])
         warnings.warn(
-            f"{len(across)} pictures are in several classes, such as {named}; "
-            "lrrspm audit lists them",
+            f"pictures in several classes ({len(across)}), such as {named}; "
+            "'lrrspm audit' lists them",
             stacklevel=2,
         )
     copies = sum(len(group) - 1 for group in groups)
     if copies:
         named = _some([paths[i] for i in groups[0]])
         warnings.warn(
-            f"{copies} files are copies of others, such as {named}; one may be trained on and "
-            "another tested",
+            f"copies of other files ({copies}), such as {named}; one may be trained on and "
+            "another tested ('lrrspm audit' lists them)",
             stacklevel=2,
         )
 

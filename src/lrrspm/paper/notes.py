@@ -17,6 +17,13 @@ def _items(text: str) -> tuple[str, ...]:
 
 QUICK = "A quick run: few images, small codebooks. Not comparable with the paper."
 
+EPSILON = _flow(
+    """
+    Epsilon hardly matters because it removes entries below the mean of a code, and pooling keeps
+    the largest of many codes.
+    """
+)
+
 COPIES = _flow(
     """
     15-Scene as published has 18 files that are copies of others, bit for bit, one pair of

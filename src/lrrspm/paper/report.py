@@ -13,7 +13,7 @@ from .page import Bullets, Heading, Page, Picture, Table, Text
 from .published import read_published
 from .results import Results
 from .settings import ALL_IMAGES
-from .studies import copies_table, factor_table, say_factors, scaling_table
+from .studies import copies_table, factor_table, say_factors, say_readings, scaling_table
 from .tables import NOT_RUN, make_table
 
 TITLE = "The paper's tables and figures, ours beside them"
@@ -196,7 +196,8 @@ def _say_curves(results: Results, options: Options) -> tuple[str, str]:
         theirs = "" if options.quick else f"; in the paper {claims[name][0]} to {claims[name][1]}"
         parts.append(f"{name} from {min(curve):g} to {max(curve):g}: {span}{theirs}")
     caption = "Accuracy of LrrSPM on OT over lambda and over epsilon: mean and standard deviation."
-    return caption, "Mean accuracy in percent over " + ". Over ".join(parts) + "."
+    said = "Mean accuracy in percent over " + ". Over ".join(parts) + f". {notes.EPSILON}"
+    return caption, said
 
 
 _CAPTIONS = {"figure1": _say_spectrum, "figure3": _say_codes, "figure4": _say_curves}
@@ -205,6 +206,7 @@ _CAPTIONS = {"figure1": _say_spectrum, "figure3": _say_codes, "figure4": _say_cu
 def _explain(page: Page, results: Results, options: Options) -> None:
     page.add(Heading("Where we differ"))
     page.add(Heading("The paper against itself and its program", 3), Bullets(notes.INCONSISTENCIES))
+    page.add(*(Text(said) for said in [say_readings(results, options)] if said))
     page.add(Heading("Our deviations from the paper", 3), Bullets(notes.DEVIATIONS))
     page.add(
         Heading("The histograms of BOF and SPM", 3),
@@ -231,7 +233,9 @@ def time_table(results: Results, options: Options) -> Table:
             records = [record] if record else []
         spent = sum(record["wall"] for record in records)
         seconds, count = seconds + spent, count + len(records)
-        rows.append(((part,), (str(len(records)),), (f"{spent:.0f}" if records else NOT_RUN,)))
+        # Table 10 is made of rows of the tables before it.
+        shared = "counted above" if results.rows(settings) else NOT_RUN
+        rows.append(((part,), (str(len(records)),), (f"{spent:.0f}" if records else shared,)))
     rows.append((("all",), (str(count),), (f"{seconds:.0f}",)))
     return Table(
         "Seconds by part",
