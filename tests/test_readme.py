@@ -23,6 +23,9 @@ def place(pictures, tmp_path, monkeypatch):
     shutil.copytree(pictures, tmp_path / "pictures")
     shutil.copytree(pictures, tmp_path / "other-pictures")
     shutil.copy(pictures / "dots" / "00.png", tmp_path / "new.jpg")
+    # Data sets are for those who have them; without, tables say "not run".
+    (tmp_path / "sets").mkdir()
+    monkeypatch.setenv("LRRSPM_DATA", str(tmp_path / "sets"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
