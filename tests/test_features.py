@@ -19,7 +19,7 @@ from lrrspm import (
     find_images,
     read_image,
 )
-from lrrspm.features import fit_all
+from lrrspm.batch import fit_all
 from lrrspm.stages import Stages
 
 from .conftest import draw

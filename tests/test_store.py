@@ -22,9 +22,9 @@ from lrrspm import (
     load_model,
     read_image,
 )
+from lrrspm.batch import fit_all
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate, train_with_estimate
-from lrrspm.features import fit_all
 from lrrspm.methods import find_method
 from lrrspm.stages import Stages
 from lrrspm.store import SHARD, FeatureStore, StoreError, clear, contents, hash_of, plain
@@ -151,7 +151,7 @@ def test_every_parameter_counts(pictures, tmp_path, change):
 
 def test_new_parameters_are_not_forgotten():
     """A parameter nobody has thought of is part of the key."""
-    from lrrspm.features import _descriptor_parameters, _vector_parameters
+    from lrrspm.batch import _descriptor_parameters, _vector_parameters
 
     class Coloured(SpatialPyramidFeatures):
         def __init__(self, colour="red", cache=None):

@@ -15,8 +15,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from . import config
+from .batch import fit_all, transform_all
 from .encoders import CodebookEncoder
-from .features import Image, SpatialPyramidFeatures, check_images, fit_all, transform_all
+from .features import Image, SpatialPyramidFeatures, check_images
 from .methods import METHODS, find_method
 from .modelcheck import (
     check_classes,

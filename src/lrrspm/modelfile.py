@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from . import __version__
+from .files import write_atomically
 
 FORMAT = 1
 MAX_HEADER = 4 * 2**20
@@ -43,37 +43,6 @@ def write_model(
     metadata = {_KEY: json.dumps(header, sort_keys=True, allow_nan=False)}
     content = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata)
     write_atomically(path, content)
-
-
-def check_target(path: str | os.PathLike[str]) -> None:
-    """Fail before the work where a file could not be written after it."""
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: is a folder; give the name of a file")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: is not an ordinary file, and will not be replaced")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: its folder does not exist")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path}: its folder cannot be written to")
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write to a temporary name in the same folder, then rename."""
-    check_target(path)
-    path = Path(path).resolve()  # a link keeps pointing to the file
-    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno is not None:
-            error.filename = str(path)  # not the temporary name, and not none at all
-        raise
 
 
 class Tensor(NamedTuple):

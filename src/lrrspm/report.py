@@ -6,8 +6,8 @@ import io
 import os
 from collections.abc import Sequence
 
+from .files import write_atomically
 from .images import read_image
-from .modelfile import write_atomically
 
 # Blue and orange keep apart for colour-blind readers too; a word says it as well.
 _RIGHT, _WRONG = "#1f6fb4", "#d1620a"

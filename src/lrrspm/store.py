@@ -33,7 +33,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from . import __version__
-from .modelfile import write_atomically
+from .files import write_atomically
 from .parallel import ordered_map
 from .stages import Stages
 

@@ -141,8 +141,8 @@ def train(
     _refuse_strangers(method, regularization, threshold)
     from ..audit import warn_about
     from ..evaluation import train_with_estimate
+    from ..files import check_target
     from ..images import find_images
-    from ..modelfile import check_target
     from ..stages import Stages
 
     classifier = _classifier(

@@ -233,7 +233,7 @@ def _write_figures(parts: list[str], results: Results, options: Options) -> list
 
 def _write_page(results: Results, options: Options, path: Path) -> Path:
     """The page; beside a Markdown file its figures go into a folder."""
-    from ..modelfile import write_atomically
+    from ..files import write_atomically
     from ..paper.page import to_html, to_markdown
     from ..paper.report import make_page
 

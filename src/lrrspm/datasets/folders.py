@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..copies import digest_images
+from ..files import write_atomically
 from ..images import ImageError, walk_images
-from ..modelfile import write_atomically
 from ..stages import Stages
 from .catalogue import Dataset, find_dataset, labeller, published
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import config
+from ..batch import fit_all
 from ..datasets import load, locate
 from ..encoders import LRREncoder
-from ..features import fit_all
+from ..files import write_atomically
 from ..images import read_image
-from ..modelfile import write_atomically
 from ..sparse import SparseEncoder
 from ..stages import Stages
 from .experiments import Options, curves

@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..batch import fit_all, transform_all
 from ..copies import digest_images
 from ..datasets import load, status
 from ..environment import forget_peak_memory, peak_memory
 from ..evaluation import class_accuracies, count_confusions, split_by_class
-from ..features import fit_all, transform_all
 from ..stages import Stages
 from .results import Results, ResultsError
 from .settings import ALL_IMAGES, EVEN, CodebookKey, Setting
