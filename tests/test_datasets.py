@@ -184,7 +184,7 @@ def test_verify_names_copies(root):
     names = [os.path.join("bedroom", f"image_000{i}.jpg") for i in (1, 2)]
     assert report.copies == [names]
     assert not report.good
-    assert report.summary == ["bedroom: the right number of images, but resized or re-encoded"]
+    assert report.summary == ["bedroom: the right number of images, but not the published ones"]
 
 
 def test_file_names_do_not_matter(root):

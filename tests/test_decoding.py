@@ -138,7 +138,7 @@ def test_tiny_thin_and_constant_pictures_have_a_vector(tmp_path, model_path, sha
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"no picture at all", "not a picture of a known format"), (b"", "not a picture")],
+    [(b"no picture at all", "not a picture of a known format"), (b"", "the file is empty")],
 )
 def test_text_named_jpg(tmp_path, content, message):
     path = tmp_path / "a.jpg"

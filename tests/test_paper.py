@@ -43,7 +43,8 @@ from lrrspm.stages import Stages
 from .conftest import HERE, draw
 
 # The small sets made here are, of course, not the published ones.
-pytestmark = pytest.mark.filterwarnings("ignore:.* is not the complete published set")
+pytestmark = pytest.mark.filterwarnings("ignore:.* is not the published set")
+SECONDS = dict.fromkeys(("read", "sift", "codebook", "encode", "train", "test"), 1.0)
 BICUBIC, ENLARGED = "resized to 300 by Pillow's bicubic", "enlarged to 300"
 
 VIEWS = 12
@@ -272,8 +273,10 @@ def test_other_images_are_another_result(root, computed, tmp_path):
 
 
 def test_a_set_that_is_not_the_published_one_is_told_of(root, tmp_path):
-    with pytest.warns(UserWarning, match="COIL20 is not the complete published set"):
-        runner.run([small()], Results(tmp_path), root)
+    results = Results(tmp_path)
+    with pytest.warns(UserWarning, match="COIL20 is not the published set"):
+        runner.run([small()], results, root)
+    assert row_of(results, small())["other_data"] is True
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -318,6 +321,9 @@ def test_deviations_by_hand():
     assert cell.lines() == ("80.00 ± 0.30", "(81.00 ± 0.40)", "-2.0 sd")
     assert tables.Cell(80, None, 1, 5).lines() == ("80.00 (1 of 5 splits)",)
     assert tables.Cell(None, None, 0, 5, 76.2).lines() == ("not run", "(76.20)")
+    # One split has no spread, and other images say nothing about the paper's.
+    assert tables.Cell(80, None, 1, 1, 81, 0.4).lines() == ("80.00", "(81.00 ± 0.40)")
+    assert replace(cell, other_data=True).lines() == ("80.00 ± 0.30", "(81.00 ± 0.40)")
 
 
 def test_cells_by_hand(tmp_path):
@@ -336,17 +342,40 @@ def test_cells_by_hand(tmp_path):
 
 def test_changes_of_factors_by_hand(tmp_path):
     results = Results(tmp_path)
-    options = Options(splits=1)
+    options = Options(splits=2)
     for factor, accuracy in ((experiments.AS_IS, 75.0), (experiments.FACTORS[0], 73.5)):
-        (setting,) = factor.settings("LS", 100, options)
-        results.add_row(setting, accuracy=accuracy, overall=76.0)
+        for setting in factor.settings("LS", 100, options):
+            results.add_row(setting, accuracy=accuracy + setting.split, overall=76.0)
     rows = {row[0][0]: row[1:] for row in studies.factor_table(results, options).rows}
-    assert rows["as in the tables"][0] == ("75.00", "(76.34 ± 0.58)", "-2.3 sd")
+    assert rows["as in the tables"][0] == ("75.50 ± 0.71", "(76.34 ± 0.58)", "-0.9 sd")
     name = "image reading: longer side at most 200"
-    assert rows[name] == (("73.50, -1.50",), ("does not apply",))
-    assert rows[studies.OVERALL][0] == ("76.00, +1.00",)
+    assert rows[name] == (("74.00 ± 0.71, -1.50",), ("does not apply",))
+    assert rows[studies.OVERALL][0] == ("76.00, +0.50",)
     (said,) = studies.say_factors(results, options)
-    assert said.startswith("**LS, 100 a class**: -1.34 points from the paper, -2.3 standard")
+    assert said.startswith("**LS, 100 a class**: -0.84 points from the paper, -0.9 standard")
+
+
+def test_what_a_quick_run_cannot_change_does_not_apply():
+    factors = {factor.name: factor for factor in experiments.FACTORS}
+    for quick in (False, True):
+        settings = factors["1024 atoms"].settings("LS", 100, Options(quick=quick))
+        assert bool(settings) != quick
+
+
+def test_agreement_and_readings_by_hand(tmp_path):
+    results = Results(tmp_path)
+    options = Options(splits=2)
+    for changes, accuracy in (({}, 85.0), ({"normalize_codes": True}, 70.0)):
+        for setting in options.over_splits(options.setting("OT", 100, **changes)):
+            results.add_row(setting, accuracy=accuracy + setting.split, seconds=SECONDS)
+    assert studies.say_agreement(results, options) == [
+        "LrrSPM: within 2 sd of the paper in 1 of 1 cells, above in 0, below in 0."
+    ]
+    assert studies.say_readings(results, options) == (
+        "Of the two readings of Algorithm 1 the one without normalised codes is nearer to the "
+        "paper in 1 of 1 cells. They are furthest apart in table 4, OT: 85.50 ± 0.71 without, "
+        "70.50 ± 0.71 with, 85.63 in the paper."
+    )
 
 
 def test_protocol_of_the_tables():
@@ -460,7 +489,7 @@ def test_again_gives_the_same_and_computes_nothing(quick, root):
     second = invoke("table7", "--quick", "--json", root=root, folder=quick)
     assert first.output == second.output
     assert (quick / "rows.jsonl").read_bytes() == before
-    cell = json.loads(first.output)["parts"]["table7"]["LLC"]["4 a class"]
+    cell = json.loads(first.stdout)["parts"]["table7"]["LLC"]["4 a class"]
     assert cell["done"] == cell["wanted"] == 2
     assert 0 <= cell["mean"] <= 100
 
@@ -486,9 +515,15 @@ def test_report_of_nothing(root, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_a_page_of_nothing_is_told_of(quick, root):
+    done = invoke("report", root=root, folder=quick)
+    assert done.exit_code == 0
+    assert "no results with these options; it has" in done.stderr
+
+
 def test_every_part_has_json(quick, root):
     done = invoke(*PARTS, "--quick", "--json", root=root, folder=quick)
-    assert set(json.loads(done.output)["parts"]) == set(PARTS)
+    assert set(json.loads(done.stdout)["parts"]) == set(PARTS)
 
 
 @pytest.mark.parametrize(
@@ -536,7 +571,7 @@ def test_killed_runs_end_with_the_same_table(quick, root, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)["parts"]["table7"]
     through = invoke("table7", "--quick", "--json", root=root, folder=quick)
-    expected = json.loads(through.output)["parts"]["table7"]
+    expected = json.loads(through.stdout)["parts"]["table7"]
     assert found == {method: expected[method] for method in ("LinearBOF", "ScSPM", "LLC")}
 
 

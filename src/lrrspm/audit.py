@@ -300,8 +300,8 @@ def _equal_files(paths: Sequence[str]) -> Iterator[list[int]]:
             lengths[os.stat(path).st_size].append(index)
         except OSError:
             continue
-    for same in lengths.values():
-        if len(same) > 1:
+    for length, same in lengths.items():
+        if length and len(same) > 1:  # empty files are broken, not copies
             contents: dict[str, list[int]] = defaultdict(list)
             for index in same:
                 contents[_hash_file(paths[index])].append(index)

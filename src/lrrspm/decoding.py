@@ -149,6 +149,8 @@ def _check_file(path: str | os.PathLike[str]) -> None:
         raise ImageError(path, "a folder without pictures")
     if not stat.S_ISREG(state.st_mode):
         raise ImageError(path, "not an ordinary file")
+    if state.st_size == 0:
+        raise ImageError(path, "the file is empty")
     if state.st_size > _MAX_BYTES:
         raise TooLargeError(path, f"{state.st_size:,} bytes are more than {_MAX_BYTES:,}")
 

@@ -176,7 +176,7 @@ def _check_share(paths: Sequence[str], skipped: dict[int, str], limit: float) ->
     beyond = f", more than {100 * limit:g} %" if len(skipped) < len(paths) else ""
     raise ValueError(
         f"{len(skipped)} of {len(paths)} images cannot be read{beyond}: {listed}{more}; "
-        "mend or remove them, or allow it (--on-error skip, max_skipped=1)"
+        "mend or remove them, or allow it (--on-error skip)"
     )
 
 
@@ -285,18 +285,19 @@ def split_by_class(labels: NDArray[Any], train_per_class: int, seed: int) -> NDA
     """Indices of random training images, the same number from each class, sorted."""
     if train_per_class < 1:
         raise ValueError(f"train_per_class must be at least 1, got {train_per_class}")
+    names, counts = np.unique(labels, return_counts=True)
+    name, least = names[counts.argmin()], counts.min()
+    if least <= train_per_class:
+        raise ValueError(
+            f"class '{name}' has {least} images; {train_per_class} training images "
+            f"leave none to test; "
+            + (f"use at most {least - 1} a class, or " if least > 1 else "")
+            + "leave the class out"
+        )
     rng = np.random.default_rng(seed)
-    chosen = []
-    for name in np.unique(labels):
-        members = np.flatnonzero(labels == name)
-        if len(members) <= train_per_class:
-            raise ValueError(
-                f"class '{name}' has {len(members)} images; {train_per_class} training images "
-                f"leave none to test; "
-                + (f"use at most {len(members) - 1} a class, or " if len(members) > 1 else "")
-                + "leave the class out"
-            )
-        chosen.append(rng.choice(members, train_per_class, replace=False))
+    chosen = [
+        rng.choice(np.flatnonzero(labels == name), train_per_class, replace=False) for name in names
+    ]
     return np.sort(np.concatenate(chosen))
 
 

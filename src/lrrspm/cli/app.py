@@ -154,5 +154,8 @@ def report_skipped(paths: list[str], skipped: dict[int, str] | None) -> None:
         return
     for index in sorted(skipped):
         print(f"skipped {printable(paths[index])}: {printable(skipped[index])}", file=sys.stderr)
+    if len(skipped) == len(paths):
+        print("error: none of the files could be read", file=sys.stderr)
+        raise typer.Exit(1)
     print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
-    raise typer.Exit(1 if len(skipped) == len(paths) else SKIPPED)
+    raise typer.Exit(SKIPPED)

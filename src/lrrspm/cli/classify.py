@@ -322,6 +322,7 @@ def predict(
     rows = list(zip(done, ranked, strict=True))
     if as_json:
         print_json(
+            **({} if rows else {"error": "none of the files could be read"}),
             model=str(model),
             predictions=[
                 {

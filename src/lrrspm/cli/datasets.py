@@ -241,7 +241,7 @@ def _in_words(state: Status) -> str:
     if not state.there:
         return "not there"
     if state.complete:
-        return "complete"
+        return "complete by number"
     return f"not complete: {state.images} images, {state.classes} classes"
 
 

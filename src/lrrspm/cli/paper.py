@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -129,6 +130,7 @@ def paper(
     failed = _compute(parts, results, data_dir, options, jobs) if parts else []
     written = _write_figures(parts, results, options)
     if paged:
+        _warn_of_none(results, options)
         written.append(_write_page(results, options, output or results_dir / "report.html"))
     if as_json:
         print_json(
@@ -142,6 +144,8 @@ def paper(
             _show(part, results, options, form)
         for path in written:
             print(f"wrote {path}")
+        if parts:
+            print(f"results are kept in {results.path}")
     if failed:
         raise typer.Exit(SKIPPED)
 
@@ -178,7 +182,7 @@ def _compute(
     parts: list[str], results: Results, data_dir: Path | None, options: Options, jobs: int
 ) -> list[str]:
     """Compute what is missing; returns what failed."""
-    from ..datasets import data_root
+    from ..datasets import data_root, locate
     from ..paper import figures
     from ..paper.experiments import needed
     from ..paper.runner import run
@@ -191,6 +195,10 @@ def _compute(
             "'lrrspm datasets fetch'"
         )
     settings = [setting for part in parts for setting in needed(part, options)]
+    absent = [n for n in dict.fromkeys(s.dataset for s in settings) if locate(n, root) is None]
+    if absent:
+        names = ", ".join(absent)
+        print(f"not here, and not run: {names} (see 'lrrspm datasets')", file=sys.stderr)
     drawn = [part for part in ("figure1", "figure3") if part in parts]
     try:
         with progress() as listener:
@@ -229,6 +237,16 @@ def _write_figures(parts: list[str], results: Results, options: Options) -> list
         if figure is not None:
             written += figures.save(part, figure, results.folder)
     return written
+
+
+def _warn_of_none(results: Results, options: Options) -> None:
+    """Say so if a page will show nothing, and what might be meant."""
+    from ..paper.report import shown
+
+    if not shown(results, options):
+        count = len(results.records)
+        other = f"; it has {count} of others, such as --quick" if count else ""
+        warnings.warn(f"{results.path}: no results with these options{other}", stacklevel=2)
 
 
 def _write_page(results: Results, options: Options, path: Path) -> Path:

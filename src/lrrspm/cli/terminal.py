@@ -50,6 +50,7 @@ def progress() -> Iterator[Listener | None]:
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]:>8}"),
+        TextColumn("took"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -64,7 +65,8 @@ def progress() -> Iterator[Listener | None]:
                 bars.reset(tasks[name])
             elapsed = bars.tasks[tasks[name]].elapsed or 0
             rate = f"{done / elapsed:.0f}/s" if elapsed > 0 and done / elapsed >= 1 else ""
-            bars.update(tasks[name], completed=done, total=total, rate=rate)
+            # What is done goes, so that a long job does not fill the screen.
+            bars.update(tasks[name], completed=done, total=total, rate=rate, visible=done < total)
 
         yield listen
 

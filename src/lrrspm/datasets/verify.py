@@ -188,7 +188,9 @@ def _summarize(
                 "number of images, but not their content"
             )
         else:
-            wrong.append(f"{shorten(changed)}: the right number of images, but {kind}")
+            wrong.append(
+                f"{shorten(changed)}: the right number of images, but not the published ones"
+            )
     missing = [report.label for report in classes if report.state == MISSING]
     if missing:
         wrong.append(f"no images of {shorten(missing, most=20)}")

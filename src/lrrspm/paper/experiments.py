@@ -207,6 +207,9 @@ class Factor:
         if self.only not in ("", dataset):
             return []
         setting = options.setting(dataset, train, **self.changes)
+        # A quick run has small codebooks and samples whatever a factor says.
+        if options.quick and self.changes and setting == options.setting(dataset, train):
+            return []
         return options.over_splits(setting, self.rounds * options.rounds)
 
 

@@ -17,6 +17,13 @@ def _items(text: str) -> tuple[str, ...]:
 
 QUICK = "A quick run: few images, small codebooks. Not comparable with the paper."
 
+SHORT = _flow(
+    """
+    Why numbers differ stands below, under "Where we differ": the scale of histograms for BOF and
+    SPM, and one factor at a time for LrrSPM.
+    """
+)
+
 EPSILON = _flow(
     """
     Epsilon hardly matters because it removes entries below the mean of a code, and pooling keeps
@@ -45,8 +52,8 @@ FACTORS = _flow(
     """
     Vectors agree with the authors' program to 1e-6 wherever they could be compared, so that a
     difference from the paper comes from something else. Here one thing is changed at a time, on LS
-    and on COIL20 with 10 training images, where prototypes had been furthest below the paper. All
-    images of both sets are gray already, so how colours become gray cannot matter.
+    and on COIL20 with the fewest training images, where LrrSPM falls short of the paper. All images
+    of both sets are gray already, so how colours become gray cannot matter.
     """
 )
 
@@ -105,7 +112,8 @@ DEVIATIONS = _items(
     lambda is 0.7 where the paper does not state it (FP, LS, COIL20, COIL100, Extended Yale
     B), the default of the authors' program.
 
-    Table 10 has 50 training images a class; the paper does not say how many.
+    Table 10 is made with as many training images as tables 7 to 9 have at most; the paper does not
+    say how many.
 
     Where a class has no test image left because copies are left out, its accuracy does not count.
 

@@ -163,6 +163,8 @@ p, ul { max-width: 44rem; }
 .table { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1em 0 .5em; }
 caption { text-align: left; font-weight: 600; padding: .3em 0; }
+td { white-space: nowrap; }
+code { white-space: nowrap; }
 th, td { padding: .3em .8em .3em 0; text-align: right; vertical-align: top;
   border-bottom: 1px solid var(--line); }
 th:first-child { text-align: left; }
@@ -170,7 +172,7 @@ tbody th { font-weight: 500; }
 small { opacity: .75; }
 code { background: var(--soft); padding: 0 .2em; }
 figure { margin: 1.5em 0; }
-figure img { max-width: 100%; background: #fff; }
+figure img { max-width: 100%; background: #fff; padding: .5rem; box-sizing: border-box; }
 figcaption { font-size: .9em; opacity: .8; max-width: 44rem; }
 @media print { main { max-width: none; padding: 0; } .table { overflow: visible; }
   table { font-size: 8.5pt; break-inside: avoid; } h2 { break-after: avoid; } }

@@ -13,7 +13,14 @@ from .page import Bullets, Heading, Page, Picture, Table, Text
 from .published import read_published
 from .results import Results
 from .settings import ALL_IMAGES
-from .studies import copies_table, factor_table, say_factors, say_readings, scaling_table
+from .studies import (
+    copies_table,
+    factor_table,
+    say_agreement,
+    say_factors,
+    say_readings,
+    scaling_table,
+)
 from .tables import NOT_RUN, make_table
 
 TITLE = "The paper's tables and figures, ours beside them"
@@ -48,10 +55,13 @@ def _introduce(page: Page, results: Results, options: Options) -> None:
     if options.quick:
         page.add(Text(f"**{notes.QUICK}**"))
     page.add(Heading("What was run"), Bullets(tuple(_protocol(options))))
-    shown = _shown(results, options)
-    machines = "; ".join(_machines(results, shown))
+    records = shown(results, options)
+    machines = "; ".join(_machines(results, records))
     page.add(Text(f"On {machines}." if machines else "Nothing has been run yet."))
-    page.add(_datasets_table(shown))
+    page.add(_datasets_table(records))
+    said = say_agreement(results, options)
+    if said:
+        page.add(Heading("In short"), Bullets(tuple(said)), Text(notes.SHORT))
 
 
 def _protocol(options: Options) -> list[str]:
@@ -81,7 +91,7 @@ def _protocol(options: Options) -> list[str]:
     ]
 
 
-def _shown(results: Results, options: Options) -> list[dict[str, Any]]:
+def shown(results: Results, options: Options) -> list[dict[str, Any]]:
     """The rows and figures that the page shows."""
     settings = dict.fromkeys(s for part in PARTS for s in needed(part, options))
     drawn = [figures.find(name, results, options) for name in ("figure1", "figure3")]

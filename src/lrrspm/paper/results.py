@@ -35,7 +35,8 @@ class Results:
     ``seconds`` of reading and describing all images, of learning the codebook,
     of coding all images, of training and of testing; ``wall`` (seconds since
     the row before it); ``peak_mb`` (of the process, since the images of its
-    data set were first read); or ``error``.
+    data set were first read); ``other_data`` where the images were not the
+    published ones; ``warnings`` of the SVM; or ``error``.
 
     Parameters
     ----------

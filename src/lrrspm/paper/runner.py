@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..batch import fit_all, transform_all
 from ..copies import digest_images
-from ..datasets import load, status
+from ..datasets import load, verify
 from ..environment import forget_peak_memory, peak_memory
 from ..evaluation import class_accuracies, count_confusions, split_by_class
 from ..stages import Stages
@@ -57,7 +57,11 @@ def run(
         missing = [s for s in group if not _has_row(results, s, images.fingerprint)]
         if missing:
             work.append((images, missing))
-    _warn_of_incomplete({images.dataset for images, _ in work}, root)
+    for name in {images.dataset: None for images, _ in work}:
+        published = _is_published(name, root, n_jobs, stages)
+        for images, _ in work:
+            if images.dataset == name:
+                images.published = published
     done, total = 0, sum(len(missing) for _, missing in work)
     for images, missing in work:
         try:
@@ -77,14 +81,16 @@ def _has_row(results: Results, setting: Setting, fingerprint: str) -> bool:
     return row is not None and row["data"] == fingerprint
 
 
-def _warn_of_incomplete(names: set[str], root: Path) -> None:
-    for name in sorted(names):
-        if not status(name, root).complete:
-            warnings.warn(
-                f"{name} is not the complete published set; its numbers cannot be compared with "
-                f"the paper's ('lrrspm datasets verify {name}' says what differs)",
-                stacklevel=3,
-            )
+def _is_published(name: str, root: Path, n_jobs: int | None, stages: Stages) -> bool:
+    """Whether a data set is, image by image, the published one; warns if it is not."""
+    good = verify(name, root, n_jobs, stages).good
+    if not good:
+        warnings.warn(
+            f"{name} is not the published set; its numbers cannot be compared with the paper's "
+            f"('lrrspm datasets verify {name}' says what differs)",
+            stacklevel=3,
+        )
+    return good
 
 
 class Images:
@@ -98,6 +104,8 @@ class Images:
         The classes.
     fingerprint : str
         Changes when files come, go, or change their names or sizes.
+    published : bool
+        Whether the data set is the published one.
     """
 
     def __init__(self, setting: Setting, root: Path) -> None:
@@ -112,6 +120,7 @@ class Images:
             for path, label in zip(self.paths.tolist(), self.labels.tolist(), strict=True)
         )
         self.fingerprint = hashlib.sha256("\n".join(files).encode("utf-8", "replace")).hexdigest()
+        self.published = True
         self._digests: NDArray[Any] | None = None
 
     def training(self, setting: Setting) -> NDArray[np.int64]:
@@ -243,6 +252,7 @@ class _Work:
             seconds={k: round(v, 4) for k, v in {**seconds, **stages.seconds}.items()},
             wall=round(now - self._last, 3),
             peak_mb=peak_memory(),
+            **({} if images.published else {"other_data": True}),
             **({"warnings": [str(one.message) for one in caught]} if caught else {}),
         )
         self._last = now

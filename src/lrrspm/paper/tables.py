@@ -33,6 +33,8 @@ class Cell:
     paper, paper_std : float or None
     error : str or None
         Why splits are missing, where that is known.
+    other_data : bool
+        The images were not those that were published.
     """
 
     mean: float | None
@@ -42,13 +44,14 @@ class Cell:
     paper: float | None = None
     paper_std: float | None = None
     error: str | None = None
+    other_data: bool = False
 
     @property
     def deviations(self) -> float | None:
         """Ours minus the paper's in standard deviations of both together."""
-        if self.mean is None or self.paper is None:
+        if self.mean is None or self.std is None or self.paper is None or self.other_data:
             return None
-        variance = (self.std or 0) ** 2 + (self.paper_std or 0) ** 2
+        variance = self.std**2 + (self.paper_std or 0) ** 2
         return (self.mean - self.paper) / variance**0.5 if variance else None
 
     def lines(self) -> tuple[str, ...]:
@@ -76,7 +79,8 @@ def accuracy_cell(
     results: Results, settings: Sequence[Setting], paper: dict[str, Any] | None = None
 ) -> Cell:
     """Accuracy over splits."""
-    values = [row["accuracy"] for row in results.rows(settings)]
+    rows = results.rows(settings)
+    values = [row["accuracy"] for row in rows]
     errors = results.errors(settings)
     return Cell(
         mean=fmean(values) if values else None,
@@ -86,6 +90,7 @@ def accuracy_cell(
         paper=paper["accuracy"] if paper else None,
         paper_std=paper["std"] if paper else None,
         error=errors[0] if errors else None,
+        other_data=any("other_data" in row for row in rows),
     )
 
 
@@ -166,6 +171,8 @@ def _notes(table: str, found: dict[str, dict[str, Cell]], options: Options) -> l
     notes = [QUICK] if options.quick else []
     notes.append(_about(table, options))
     notes += [f"Failed: {error}" for error in dict.fromkeys(c.error for c in every if c.error)]
+    if any(cell.other_data for cell in every):
+        notes.append("Not compared: made from other images than the published ones.")
     if any(cell.mean is None and not cell.error for cell in every):
         notes.append(
             f"{NOT_RUN.capitalize()}: the data set is not here, or it was not asked for; "
