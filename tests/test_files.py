@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from lrrspm.files import write_atomically
+from lrrspm.files import check_target, write_atomically
 
 
 def test_atomic_writing(tmp_path, monkeypatch):
@@ -29,6 +29,30 @@ def test_links_stay_links_and_pipes_pipes(tmp_path):
     with pytest.raises(ValueError, match="not an ordinary file"):
         write_atomically(tmp_path / "pipe", b"new")
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_permissions_stay(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    write_atomically(path, b"new")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_targets_that_are_not_to_be_written_to(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    # The superuser may write everywhere, so the answer is made.
+    monkeypatch.setattr(os, "access", lambda asked, _: asked != path)
+    with pytest.raises(PermissionError, match="not to be written to"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_links_that_lead_nowhere(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "no" / "file")
+    with pytest.raises(FileNotFoundError, match="its folder does not exist"):
+        check_target(tmp_path / "link")
 
 
 def test_targets_that_cannot_be_written(tmp_path):

@@ -12,9 +12,11 @@ import joblib
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from typer.testing import CliRunner
 
 from lrrspm import load_model
-from lrrspm.modelfile import MAX_HEADER, ModelFileError
+from lrrspm.cli import app
+from lrrspm.modelfile import MAX_HEADER, ModelFileError, write_model
 
 from .conftest import run_alone
 from .test_modelfile import header, rewrite
@@ -146,6 +148,13 @@ def descriptions(model_arrays):
         "very long class name": longest,
         "classes that are objects": lambda d, a: d.update(classes=[10**30, 10**31, 10**32]),
         "summary that is a list": lambda d, a: d.update(summary=[1, 2]),
+        "no library": lambda d, a: d.pop("library"),
+        "library that is a novel": lambda d, a: d.update(library="0" * 10**5),
+        "superfluous parameter": lambda d, a: d["parameters"].update(hook="os.mkdir"),
+        "negative count": lambda d, a: d["summary"].update(images=-5),
+        "estimate that is true": lambda d, a: d["summary"].update(
+            held_out={"accuracy": True, "images": 3}
+        ),
         "counts that are no numbers": lambda d, a: d["summary"].update(images="many"),
         "estimate that is no percentage": lambda d, a: d["summary"].update(
             held_out={"accuracy": 1e300, "images": 3}
@@ -172,6 +181,17 @@ def hostile(model_path, tmp_path_factory):
         "description with a long number": text.replace("0.98", "9" * 10**5),
     }.items():
         (folder / name).write_bytes(raw({"__metadata__": {"lrrspm": description}}))
+        made.append(folder / name)
+    # Whole models but for one thing.
+    content = model_path.read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    whole, data = json.loads(content[8 : 8 + size]), content[8 + size :]
+    nan = {"lrrspm": text.replace("0.98", "NaN", 1)}
+    for name, bytes_ in {
+        "whole but for a NaN": raw({**whole, "__metadata__": nan}, data),
+        "whole but for a padded header": raw(content[8 : 8 + size] + b" " * MAX_HEADER, data),
+    }.items():
+        (folder / name).write_bytes(bytes_)
         made.append(folder / name)
     # A file that is as large as it says, but takes no room on the disk.
     size = 2**33
@@ -207,6 +227,42 @@ def test_all_are_refused(hostile, model_path):
     # The canary would have sung.
     pickle.loads((canary.parent / "pickle").read_bytes())
     assert canary.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    {
+        "whole but for a NaN": "NaN is no number",
+        "whole but for a padded header": "at most 4,194,304 are read",
+        "one array more": "it has the arrays",
+        "superfluous parameter": "it has the parameters",
+        "newer format": "upgrade lrrspm",
+        "pickle": "it was not opened",
+        "giant pyramid": "levels",
+        "half precision": "holds F16",
+        "negative count": "no whole numbers",
+        "no library": "which lrrspm wrote it",
+    }.items(),
+)
+def test_the_reason_is_the_right_one(hostile, name, reason):
+    (path,) = (made for made in hostile[0] if made.name == name)
+    with pytest.raises(ModelFileError) as caught:
+        load_model(path)
+    assert reason in str(caught.value)
+
+
+def test_a_model_cannot_speak_to_the_terminal(model_path, tmp_path):
+    path = rewrite(model_path, tmp_path / "m", lambda d, a: d.update(library="0.1\x1b]0;x\x07"))
+    result = CliRunner().invoke(app, ["info", str(path)])
+    assert result.exit_code == 0
+    assert "\x1b" not in result.output
+    assert r"0.1\x1b]0;x\x07" in result.output
+
+
+def test_a_header_that_nobody_could_read_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="at most 4,194,304; use fewer classes"):
+        write_model(tmp_path / "m", {"classes": ["a" * 5_000_000]}, {})
+    assert not (tmp_path / "m").exists()
 
 
 def test_the_rewritten_model_is_good_without_a_change(model_path, tmp_path):

@@ -89,6 +89,21 @@ def test_csv(tmp_path):
         find_images(table)
 
 
+def test_csv_of_odd_names(tmp_path):
+    names = [" lead.png", "trail.png ", "plain.png", os.fsdecode(b"\xff.png"), "two words.png"]
+    for name in names:
+        (tmp_path / name).touch()
+    rows = "".join(f"{name},cat\n" for name in names).replace("plain.png,", " plain.png ,")
+    (tmp_path / "list.csv").write_bytes(os.fsencode(rows))
+    paths, _ = find_images(tmp_path / "list.csv")
+    assert sorted(paths) == sorted(str(tmp_path / name) for name in names)
+
+
+def test_a_pipe_is_no_list(tmp_path):
+    os.mkfifo(tmp_path / "list.csv")
+    assert expand_paths([tmp_path / "list.csv"]) == [str(tmp_path / "list.csv")]
+
+
 def test_csv_that_is_none(tmp_path):
     make(tmp_path, "1.png")
     with pytest.raises(ValueError, match="not a folder of class folders and not a CSV"):

@@ -50,6 +50,38 @@ def test_model_is_that_of_the_others_alone(folder, pictures, tmp_path, estimate)
     assert "not a picture" in found["skipped"][0]["reason"]
 
 
+def test_what_was_left_out_is_told_of_when_the_rest_fails(folder):
+    (folder / "across" / "00.png").write_text("no picture")
+    arguments = ["--train-per-class", 11, "--on-error", "skip", *FAST]
+    result = run("evaluate", folder, *arguments, code=1)
+    assert "class 'across' has 11 images" in result.stderr
+    assert "left out 2 that cannot be read" in result.stderr
+    assert "05b.png: not a picture of a known format" in result.stderr
+
+
+def test_the_share_that_is_allowed_is_allowed(pictures, tmp_path):
+    """Of 40 pictures 2 are exactly 5 %."""
+    shutil.copytree(pictures, tmp_path / "pictures")
+    for name in ("x.png", "y.png"):
+        source = tmp_path / "pictures" / "dots" / "00.png"
+        shutil.copy(source, source.with_name(name))
+    add_bad(tmp_path / "pictures", 2)
+    arguments = ["train", tmp_path / "pictures", "-o", tmp_path / "m", "--no-estimate", *FAST]
+    run(*arguments, code=3)
+    add_bad(tmp_path / "pictures", 3)
+    assert "3 of 41 images cannot be read, more than 5 %" in run(*arguments, code=1).stderr
+
+
+@pytest.mark.parametrize("command", [["train", "-o", "m"], ["evaluate", "--train-per-class", 3]])
+def test_copies_are_warned_of(pictures, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(pictures, "pictures")
+    shutil.copy("pictures/dots/00.png", "pictures/along/copy.png")
+    result = run(command[0], "pictures", *command[1:], *FAST)
+    assert "warning: pictures in several classes (1)" in result.stderr
+    assert "warning: copies of other files (1)" in result.stderr
+
+
 @pytest.mark.parametrize("options", [[], ["--shared-codebook"], ["--method", "all"]])
 def test_evaluation_is_that_of_the_others_alone(folder, pictures, options):
     arguments = ["--train-per-class", 3, "--splits", 2, "--C", 0.001, "--json", *FAST, *options]

@@ -154,7 +154,15 @@ def _without_unreadable(
     while True:
         kept = np.array([i for i in range(len(paths)) if i not in skipped])
         bad: dict[int, str] = {}
-        result = work([paths[i] for i in kept], y[kept], bad)
+        try:
+            result = work([paths[i] for i in kept], y[kept], bad)
+        except ValueError as error:
+            if not skipped:
+                raise
+            # What is missing may be why it fails.
+            raise ValueError(
+                f"{error} (left out {len(skipped)} that cannot be read: {_list(paths, skipped)})"
+            ) from error
         if not bad:
             return result
         skipped.update({int(kept[place]): reason for place, reason in bad.items()})
@@ -166,16 +174,20 @@ def _without_unreadable(
             )
 
 
+def _list(paths: Sequence[str], skipped: dict[int, str]) -> str:
+    """The first images that were skipped, and why."""
+    few = sorted(skipped)[:5]
+    more = f"; and {len(skipped) - len(few)} more" if len(skipped) > len(few) else ""
+    return "; ".join(f"{paths[i]}: {skipped[i]}" for i in few) + more
+
+
 def _check_share(paths: Sequence[str], skipped: dict[int, str], limit: float) -> None:
     """Raise where too many images cannot be read."""
     if len(skipped) <= limit * len(paths) and len(skipped) < len(paths):
         return
-    few = sorted(skipped)[:5]
-    listed = "; ".join(f"{paths[i]}: {skipped[i]}" for i in few)
-    more = f"; and {len(skipped) - len(few)} more" if len(skipped) > len(few) else ""
     beyond = f", more than {100 * limit:g} %" if len(skipped) < len(paths) else ""
     raise ValueError(
-        f"{len(skipped)} of {len(paths)} images cannot be read{beyond}: {listed}{more}; "
+        f"{len(skipped)} of {len(paths)} images cannot be read{beyond}: {_list(paths, skipped)}; "
         "mend or remove them, or allow it (--on-error skip)"
     )
 

@@ -114,7 +114,7 @@ def expand_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         if os.path.isdir(path):
             # An empty folder stays in the list, to be reported with the unreadable files.
             files += sorted(walk_images(path)) or [os.fspath(path)]
-        elif os.fspath(path).lower().endswith(".csv"):
+        elif os.fspath(path).lower().endswith(".csv") and os.path.isfile(path):
             files += _read_csv(Path(path))[0]
         else:
             files.append(os.fspath(path))
@@ -123,8 +123,13 @@ def expand_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 def _read_csv(path: Path) -> tuple[list[str], list[str]]:
     rows = []
+    with path.open("rb") as start:
+        if b"\0" in start.read(4096):
+            raise ValueError(
+                f"{path}: not a folder of class folders and not a CSV file of path,label rows"
+            )
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
             for number, row in enumerate(csv.reader(file), start=1):
                 if not row or (
                     number == 1 and [c.strip().lower() for c in row] == ["path", "label"]
@@ -132,8 +137,8 @@ def _read_csv(path: Path) -> tuple[list[str], list[str]]:
                     continue
                 if len(row) != 2 or not row[0].strip() or not row[1].strip():
                     raise ValueError(f"{path}, line {number}: expected 'path,label', got {row}")
-                rows.append((row[1].strip(), os.path.join(path.parent, row[0].strip())))
-    except (UnicodeDecodeError, csv.Error) as error:
+                rows.append((row[1].strip(), _listed(path.parent, row[0])))
+    except csv.Error as error:
         raise ValueError(
             f"{path}: not a folder of class folders and not a CSV file of path,label rows ({error})"
         ) from error
@@ -141,6 +146,12 @@ def _read_csv(path: Path) -> tuple[list[str], list[str]]:
         raise ValueError(f"{path}: no path,label rows")
     rows.sort()
     return [path for _, path in rows], [label for label, _ in rows]
+
+
+def _listed(folder: Path, name: str) -> str:
+    """A file that a list names; blanks around the name count if there is such a file."""
+    exact = os.path.join(folder, name)
+    return exact if os.path.exists(exact) else os.path.join(folder, name.strip())
 
 
 def read_image(

@@ -13,7 +13,6 @@ from .sift import N_VALUES, check_grid
 from .svm import KernelSVM, LinearSVM
 
 _LARGEST = 2**32  # compiled loops count in 64 bits
-_LARGEST_PATCH = 4096
 _MOST_LETTERS = 2**24
 # Parameters that may be null, and their kind where they are not.
 _OPTIONAL = {"max_side": int, "n_neighbors": int, "pooling": str, "random_state": int}
@@ -77,8 +76,6 @@ def check_kinds(given: dict[str, Any], defaults: dict[str, Any]) -> None:
 def check_sizes(step: int, patch_size: int, max_side: int | None) -> None:
     """Sizes in pixels that a model file may ask for."""
     check_grid(step, patch_size)
-    if patch_size > _LARGEST_PATCH:  # small pictures are padded to it
-        raise ValueError(f"patch_size is {patch_size}, at most {_LARGEST_PATCH}")
     if max_side is not None and max_side < 1:
         raise ValueError(f"max_side is {max_side}")
 
@@ -103,8 +100,9 @@ def check_summary(summary: Any) -> dict[str, Any]:
     counts = [summary["images"], *summary["images_per_class"].values()]
     if "held_out" in summary:
         counts.append(summary["held_out"]["images"])
-        if not 0 <= summary["held_out"]["accuracy"] <= 100:
+        accuracy = summary["held_out"]["accuracy"]
+        if isinstance(accuracy, bool) or not 0 <= accuracy <= 100:
             raise ValueError("its estimated accuracy is no percentage")
-    if any(type(count) is not int for count in counts):
+    if any(type(count) is not int or count < 0 for count in counts):
         raise ValueError("its numbers of images are no whole numbers")
     return dict(summary)

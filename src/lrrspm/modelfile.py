@@ -28,6 +28,7 @@ FORMAT = 1
 MAX_HEADER = 4 * 2**20
 """Most bytes of a header; one with 10,000 classes of 20 letters takes 0.7 MB."""
 _KEY = "lrrspm"
+_LONGEST_VERSION = 100
 
 
 class ModelFileError(ValueError):
@@ -42,6 +43,12 @@ def write_model(
     # One key: safetensors keeps metadata in a hash map, whose order varies.
     metadata = {_KEY: json.dumps(header, sort_keys=True, allow_nan=False)}
     content = save({name: np.ascontiguousarray(a) for name, a in arrays.items()}, metadata)
+    length = int.from_bytes(content[:8], "little")
+    if length > MAX_HEADER:  # nobody could read it
+        raise ValueError(
+            f"{path}: its description takes {length:,} bytes, at most {MAX_HEADER:,}; "
+            "use fewer classes or shorter names"
+        )
     write_atomically(path, content)
 
 
@@ -120,6 +127,9 @@ def check_format(path: Path, description: Any) -> None:
     version = description.get("format") if isinstance(description, dict) else None
     if type(version) is not int or version < 1:
         raise ModelFileError(f"{path}: damaged: no format version")
+    library = description.get("library")
+    if not isinstance(library, str) or len(library) > _LONGEST_VERSION:
+        raise ModelFileError(f"{path}: damaged: it does not say which lrrspm wrote it")
     if version > FORMAT:
         raise ModelFileError(
             f"{path}: format {version} is newer than this lrrspm {__version__} reads "

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import config
 from .simd import compiled
 
+_LARGEST_PATCH = 4096
 N_BINS = 4
 N_ORIENTATIONS = 8
 N_VALUES = N_BINS * N_BINS * N_ORIENTATIONS
@@ -100,6 +101,8 @@ def check_grid(step: int, patch_size: int) -> None:
         raise ValueError(f"step must be a whole number of at least 1, got {step}")
     if patch_size < N_BINS or patch_size % N_BINS:
         raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
+    if patch_size > _LARGEST_PATCH:  # small pictures are padded to it
+        raise ValueError(f"patch_size must be at most {_LARGEST_PATCH}, got {patch_size}")
 
 
 def as_gray(image: ArrayLike) -> NDArray[np.float32]:

@@ -293,7 +293,12 @@ def methods(as_json: Json = False) -> None:
 def predict(
     model: ModelPath,
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Pictures, or folders of pictures.")
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            readable=False,
+            help="Pictures, folders of pictures, or CSV files of path,label rows.",
+        ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated rows.")] = False,
@@ -419,7 +424,7 @@ def info(model: ModelPath, as_json: Json = False) -> None:
         return
     summary = description["summary"]
     size = f"{facts['bytes'] / 1e3:,.0f} kB"
-    print(f"{model}: {size}, format {facts['format']}, lrrspm {facts['library']}")
+    print(f"{model}: {size}, format {facts['format']}, lrrspm {printable(facts['library'])}")
     print(f"trained on {summary['images']} pictures of {len(facts['classes'])} classes:")
     for name, count in summary["images_per_class"].items():
         print(f"  {printable(name)}: {count}")

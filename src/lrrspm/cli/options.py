@@ -14,10 +14,14 @@ Pictures = Annotated[
     Path,
     typer.Argument(
         metavar="DIR",
+        readable=False,  # what cannot be read is a failure, not wrong usage
         help="A folder with one sub-folder of pictures a class, or a CSV file of path,label rows.",
     ),
 ]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file made by train.")]
+ModelPath = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", readable=False, help="A model file made by train."),
+]
 CacheFolder = Annotated[
     Path | None,
     typer.Option(
