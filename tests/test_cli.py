@@ -312,3 +312,14 @@ def test_demo(monkeypatch, pictures, tmp_path):
     with Image.open(tmp_path / "demo" / "predictions.png") as picture:
         assert min(picture.size) > 300
     assert load_model(tmp_path / "demo" / "solar-cells.lrrspm").summary_["images"] == 16
+
+
+def test_codes_can_be_normalised(pictures, tmp_path):
+    models = []
+    for options in ([], ["--normalize-codes"]):
+        model = tmp_path / f"m{len(options)}"
+        run("train", pictures, "-o", model, "--codebook-size", 8, "--no-estimate", *options)
+        found = json.loads(run("info", model, "--json").stdout)
+        assert found["parameters"]["normalize_codes"] is bool(options)
+        models.append(model.read_bytes())
+    assert models[0] != models[1]

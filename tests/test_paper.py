@@ -681,3 +681,11 @@ def test_results_page_is_that_of_the_rows():
     assert (HERE.parent / "docs" / "results.md").read_text() == made
     for figure in FIGURES:
         assert (HERE.parent / "docs" / "figures" / f"{figure}.svg").is_file()
+
+
+def test_normalised_codes_are_better_as_the_readme_says():
+    results = Results(HERE.parent / "benchmarks" / "results" / "paper")
+    compared = list(studies._both_readings(results, Options()))
+    better = [n.mean >= p.mean for _, p, n in compared if p.mean is not None and n.mean is not None]
+    assert len(better) == 13
+    assert all(better)

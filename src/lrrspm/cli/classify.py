@@ -20,6 +20,7 @@ from .options import (
     Levels,
     MethodName,
     ModelPath,
+    NormalizeCodes,
     OnError,
     OnErrorLimited,
     OnErrorSkip,
@@ -52,6 +53,7 @@ def _classifier(
     codebook_size: int,
     regularization: float,
     threshold: float,
+    normalize_codes: bool,
     penalty: float,
     step: int,
     patch_size: int,
@@ -66,7 +68,9 @@ def _classifier(
 
     encoder = find_method(method).encoder().set_params(codebook_size=codebook_size)
     if isinstance(encoder, LRREncoder):
-        encoder.set_params(regularization=regularization, threshold=threshold)
+        encoder.set_params(
+            regularization=regularization, threshold=threshold, normalize_codes=normalize_codes
+        )
     return ImageClassifier(
         encoder=encoder,
         levels=_parse_levels(levels),
@@ -86,11 +90,16 @@ def _tolerance(on_error: OnError | None) -> tuple[dict[int, str] | None, float]:
     return skipped, config.MAX_SKIPPED if on_error is None else 1.0
 
 
-def _refuse_strangers(method: str, regularization: float, threshold: float) -> None:
-    """--lambda and --threshold mean nothing to the other methods."""
-    given = (regularization, threshold) != (config.REGULARIZATION, config.THRESHOLD)
+def _refuse_strangers(
+    method: str, regularization: float, threshold: float, normalize_codes: bool
+) -> None:
+    """--lambda, --threshold and --normalize-codes mean nothing to the other methods."""
+    usual = (config.REGULARIZATION, config.THRESHOLD, False)
+    given = (regularization, threshold, normalize_codes) != usual
     if given and method not in (config.METHOD, "all"):
-        raise typer.BadParameter(f"--lambda and --threshold belong to {config.METHOD} alone")
+        raise typer.BadParameter(
+            f"--lambda, --threshold and --normalize-codes belong to {config.METHOD} alone"
+        )
 
 
 def _parse_levels(given: str) -> tuple[int, ...]:
@@ -120,6 +129,7 @@ def train(
     codebook_size: CodebookSize = config.CODEBOOK_SIZE,
     regularization: Lambda = config.REGULARIZATION,
     threshold: Threshold = config.THRESHOLD,
+    normalize_codes: NormalizeCodes = False,
     penalty: Penalty = config.C,
     step: Step = config.STEP,
     patch_size: PatchSize = config.PATCH_SIZE,
@@ -138,7 +148,7 @@ def train(
 
     Example: lrrspm train pictures -o my.lrrspm
     """
-    _refuse_strangers(method, regularization, threshold)
+    _refuse_strangers(method, regularization, threshold, normalize_codes)
     from ..audit import warn_about
     from ..evaluation import train_with_estimate
     from ..files import check_target
@@ -150,6 +160,7 @@ def train(
         codebook_size,
         regularization,
         threshold,
+        normalize_codes,
         penalty,
         step,
         patch_size,
@@ -210,6 +221,7 @@ def evaluate(
     codebook_size: CodebookSize = config.CODEBOOK_SIZE,
     regularization: Lambda = config.REGULARIZATION,
     threshold: Threshold = config.THRESHOLD,
+    normalize_codes: NormalizeCodes = False,
     penalty: Penalty = config.C,
     step: Step = config.STEP,
     patch_size: PatchSize = config.PATCH_SIZE,
@@ -228,7 +240,7 @@ def evaluate(
 
     Example: lrrspm evaluate pictures --train-per-class 30
     """
-    _refuse_strangers(method, regularization, threshold)
+    _refuse_strangers(method, regularization, threshold, normalize_codes)
     from ..audit import warn_about
     from ..evaluation import evaluate_all
     from ..images import find_images
@@ -238,8 +250,8 @@ def evaluate(
     names = list(METHODS) if method == "all" else [method]
     classifiers = [
         _classifier(
-            name, codebook_size, regularization, threshold, penalty, step, patch_size, levels,
-            seed, jobs, cache,
+            name, codebook_size, regularization, threshold, normalize_codes, penalty, step,
+            patch_size, levels, seed, jobs, cache,
         )
         for name in names
     ]  # fmt: skip

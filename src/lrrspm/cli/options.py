@@ -85,6 +85,15 @@ Threshold = Annotated[
         rich_help_panel=_METHOD,
     ),
 ]
+NormalizeCodes = Annotated[
+    bool,
+    typer.Option(
+        "--normalize-codes",
+        help="Divide each code by its length, as the paper's Algorithm 1 says but its program does "
+        "not do (LrrSPM).",
+        rich_help_panel=_METHOD,
+    ),
+]
 Penalty = Annotated[float, typer.Option("--C", help="Penalty of the SVM.", rich_help_panel=_METHOD)]
 Step = Annotated[
     int,
