@@ -86,6 +86,16 @@ def scan_classes(root: str | os.PathLike[str]) -> tuple[dict[str, list[str]], li
 
 def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
     """Pictures below a folder, links followed, each real folder visited once."""
+    return (path for path in _walk_files(folder) if _is_picture(os.path.basename(path)))
+
+
+def walk_others(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """What :func:`walk_images` leaves out because of its ending."""
+    return (path for path in _walk_files(folder) if not _is_picture(os.path.basename(path)))
+
+
+def _walk_files(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """Files below a folder, hidden ones left out."""
     seen = set()
     for where, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
         state = os.stat(where)
@@ -95,7 +105,7 @@ def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
         seen.add((state.st_dev, state.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
-            if _is_picture(name):
+            if not name.startswith("."):
                 yield os.path.join(where, name)
 
 
