@@ -52,9 +52,11 @@ def pair(mode):
     if mode == "F":
         return [(Image.fromarray(GRAY.astype(np.float32) / by), {}) for by in (20, 30)]
     if mode == "LA":
-        return [(Image.fromarray(alpha[..., 2:] // np.uint8([1, by])), {}) for by in (1, 2)]
+        return [
+            (Image.fromarray(alpha[..., 2:] // np.array([1, by], np.uint8)), {}) for by in (1, 2)
+        ]
     if mode == "RGBA":
-        return [(Image.fromarray(alpha // np.uint8([1, 1, 1, by])), {}) for by in (1, 2)]
+        return [(Image.fromarray(alpha // np.array([1, 1, 1, by], np.uint8)), {}) for by in (1, 2)]
     if mode == "CMYK":
         return [(Image.new(mode, (4, 3), (cyan, 0, 0, 255)), {}) for cyan in (1, 2)]
     if mode == "P":

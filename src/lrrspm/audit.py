@@ -33,7 +33,8 @@ CORRELATION = 0.97
 """Correlation of the cells' brightness that confirms it.
 
 Of the 9,974,811 pairs of different files in 15-Scene 14 reach both, all of
-them the same photograph saved twice. LIMITS
+them the same photograph saved twice. The nearest pair of different views
+reaches 0.68 and 0.97.
 """
 
 KINDS = {
@@ -230,7 +231,7 @@ def group_near(patterns: Sequence[Pattern]) -> list[list[int]]:
     Two are where the steps that agree, less those that oppose each other, are
     :data:`ALIKE` of those that either has, and the cells' correlation is
     :data:`CORRELATION`. A group is what can be reached from one to the next.
-    All pairs are compared, n^2 / 2 * 732 products, SECONDS for 5,000
+    All pairs are compared, n^2 / 2 * 732 products, 0.7 s for 5,000
     pictures; what is kept of them is a number for each pattern.
     """
     if not patterns:
