@@ -232,6 +232,10 @@ def test_drawings_on_white_are_no_near_copies(tmp_path):
 def test_pictures_that_have_no_pattern():
     assert brightness_pattern(np.full((40, 40), 7, np.uint8)) is None
     assert brightness_pattern(np.zeros((12, 40), np.uint8)) is None
+    # A square of one cell, in a plain ground, has about eight steps.
+    square = np.full((156, 156), 255, np.uint8)
+    square[60:72, 60:72] = 0
+    assert brightness_pattern(square) is None
     # Steps of 2 levels may be noise; those of 3 count.
     stairs = np.repeat(np.arange(13, dtype=np.uint8), 12)[None].repeat(156, axis=0)
     assert brightness_pattern(stairs * 2) is None
