@@ -2,14 +2,15 @@ import io
 import json
 import os
 import shutil
+import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 from typer.testing import CliRunner
 
-from lrrspm.audit import KINDS, NEAR, audit, brightness_bits, group_near, warn_about
+from lrrspm.audit import KINDS, Pattern, audit, brightness_pattern, group_near, warn_about
 from lrrspm.cli import app
 from lrrspm.images import find_images
 
@@ -103,6 +104,30 @@ def test_classes(sound):
     ]
 
 
+def test_a_class_of_broken_pictures_is_empty_or_small(sound):
+    for name, count in (("all", 0), ("most", 4)):
+        (sound / name).mkdir()
+        for i in range(6):
+            path = sound / name / f"{i}.png"
+            if i < count:
+                blobs(80 + i).save(path)
+            else:
+                path.write_bytes(b"no picture")
+    kinds = [(kind, detail) for kind, _, detail in found(sound) if kind != "broken"]
+    assert kinds == [("empty class", "all"), ("small class", "most: 4")]
+
+
+def test_files_that_are_left_out_for_their_ending(sound):
+    (sound / "dog" / "inner").mkdir()
+    blobs(90).save(sound / "dog" / "inner" / "photo.jfif", "JPEG")
+    blobs(91).save(sound / "dog" / "photo", "PNG")
+    (sound / "dog" / ".hidden").write_bytes(b"")
+    (sound / "notes.txt").write_text("in no class folder")
+    assert found(sound) == [("ignored", ["dog/inner/photo.jfif", "dog/photo"], "dog: 2")]
+    (sound / "list.csv").write_text("".join(f"dog/{i}.png,a\n" for i in range(6)))
+    assert audit(sound / "list.csv")["findings"] == []
+
+
 def test_a_table_of_paths_is_taken_too(sound):
     rows = [f"cat/{i}.png,a" for i in range(6)] + [f"dog/{i}.png,b" for i in range(6)]
     (sound / "list.csv").write_text("\n".join([*rows, "cat/0.png,b", "dog/0.png,b"]))
@@ -152,50 +177,151 @@ def saved_anew(gray, rng):
     yield np.clip(gray + rng.normal(0, 5, gray.shape), 0, 255).astype(np.uint8)
 
 
-def test_bits_stay_when_a_picture_is_saved_anew():
+def pattern(gray):
+    found = brightness_pattern(gray)
+    assert found is not None
+    return found
+
+
+def test_pictures_are_recognised_when_saved_anew():
     rng = np.random.default_rng(0)
     for seed in range(10):
         gray = np.asarray(blobs(seed, (240, 160)))
-        bits = brightness_bits(gray)
-        assert bits is not None
+        one = pattern(gray)
         for changed in saved_anew(gray, rng):
-            assert np.sum(brightness_bits(changed) != bits) <= NEAR
-        assert np.sum(brightness_bits(gray[::-1]) != bits) > 3 * NEAR
+            assert group_near([one, pattern(changed)]) == [[0, 1]]
+        for turned in (gray[::-1], gray[:, ::-1], 255 - gray, np.roll(gray, 40, axis=1)):
+            assert group_near([one, pattern(turned)]) == []
 
 
-def test_bits_of_pictures_that_have_none():
-    assert brightness_bits(np.full((40, 40), 7, np.uint8)) is None
-    assert brightness_bits(np.zeros((12, 40), np.uint8)) is None
+def drawing(kind, rng):
+    """Dots, lines or a digit, black on white."""
+    picture = Image.new("L", (200, 150), 255)
+    pen = ImageDraw.Draw(picture)
+    if kind == "dots":
+        for x, y in rng.integers(10, 140, (6, 2)).tolist():
+            pen.ellipse((x, y, x + 10, y + 10), fill=0)
+    elif kind == "lines":
+        for ends in rng.integers(5, 145, (4, 4)).tolist():
+            pen.line(ends, fill=0, width=4)
+    else:
+        x, y = rng.integers(10, 60, 2).tolist()
+        pen.text((x, y), str(rng.integers(0, 10)), fill=0, font_size=70)
+    return picture
 
 
-def test_bits_by_hand():
+def test_drawings_on_white_are_no_near_copies(tmp_path):
+    """A plain ground that two pictures share says nothing."""
+    rng = np.random.default_rng(0)
+    for kind in ("dots", "lines", "digits"):
+        (tmp_path / kind).mkdir()
+        for i in range(30):
+            drawing(kind, rng).save(tmp_path / kind / f"{i}.png")
+    assert found(tmp_path) == []
+    # A crowded drawing is recognised all the same.
+    crowded = drawing("lines", rng)
+    for _ in range(6):
+        crowded = Image.fromarray(np.minimum(crowded, drawing("lines", rng)))
+    crowded.save(tmp_path / "lines" / "large.png")
+    crowded.resize((160, 120), Image.Resampling.BICUBIC).save(tmp_path / "dots" / "small.jpg")
+    assert found(tmp_path) == [
+        ("near copy across classes", ["dots/small.jpg", "lines/large.png"], "dots, lines")
+    ]
+
+
+def test_pictures_that_have_no_pattern():
+    assert brightness_pattern(np.full((40, 40), 7, np.uint8)) is None
+    assert brightness_pattern(np.zeros((12, 40), np.uint8)) is None
+    # A square of one cell, in a plain ground, has about eight steps.
+    square = np.full((156, 156), 255, np.uint8)
+    square[60:72, 60:72] = 0
+    assert brightness_pattern(square) is None
+    # Steps of 2 levels may be noise; those of 3 count.
+    stairs = np.repeat(np.arange(13, dtype=np.uint8), 12)[None].repeat(156, axis=0)
+    assert brightness_pattern(stairs * 2) is None
+    assert brightness_pattern(stairs * 3) is not None
+
+
+def test_pattern_by_hand():
     """A ramp from left to right, and from top to bottom."""
     ramp = np.tile(np.arange(156, dtype=np.uint8), (156, 1))
-    across = np.r_[np.ones(144, bool), np.zeros(144, bool)]
-    np.testing.assert_array_equal(brightness_bits(ramp), across)
-    np.testing.assert_array_equal(brightness_bits(ramp.T), ~across)
+    across = np.r_[np.ones(144), np.zeros(144)]
+    np.testing.assert_array_equal(pattern(ramp).steps, across)
+    np.testing.assert_array_equal(pattern(ramp[:, ::-1]).steps, -across)
+    np.testing.assert_array_equal(pattern(ramp.T).steps, 1 - across)
+    row = np.arange(-6, 7) / np.sqrt(12 * 182)
+    np.testing.assert_allclose(pattern(ramp).cells, np.tile(row, 12), atol=1e-6)
+
+
+def pattern_of(steps, cells=None):
+    if cells is None:
+        cells = np.eye(156)[0]
+    return Pattern(np.asarray(steps, np.int8), np.asarray(cells, np.float32))
 
 
 def test_near_patterns_are_grouped():
     rng = np.random.default_rng(0)
-    one, two, three = (rng.integers(0, 2, 288).astype(bool) for _ in range(3))
+    one, two, three = (rng.choice([-1, 1], 288) for _ in range(3))
+    # Of 288 steps 28 may be opposed: 260 - 28 is 0.8 of 288, and a little.
     near, far = one.copy(), two.copy()
-    near[:NEAR] ^= True
-    far[: NEAR + 1] ^= True
-    assert group_near([one, two, near, three, far]) == [[0, 2]]
-    assert group_near([two, far], limit=NEAR + 1) == [[0, 1]]
+    near[:28] *= -1
+    far[:29] *= -1
+    patterns = [pattern_of(steps) for steps in (one, two, near, three, far)]
+    assert group_near(patterns) == [[0, 2]]
     assert group_near([]) == []
+    # In steps: the first and the last have too little in common.
+    further = near.copy()
+    further[28:56] *= -1
+    chain = [pattern_of(steps) for steps in (one, further, two, near)]
+    assert group_near(chain) == [[0, 1, 3]]
     # More of them than are compared at a time.
-    many = [*rng.integers(0, 2, (1500, 288)).astype(bool), near, one]
-    assert group_near(many) == [[1500, 1501]]
+    many = [pattern_of(steps) for steps in rng.choice([-1, 1], (700, 288))]
+    assert group_near([patterns[0], *many, patterns[2]]) == [[0, 701]]
+
+
+def test_cells_without_a_step_say_nothing():
+    one, two = np.zeros(288), np.zeros(288)
+    one[:60] = two[60:120] = 1
+    assert group_near([pattern_of(one), pattern_of(two)]) == []
+    two[:60] = 1
+    two[75:] = 0
+    assert group_near([pattern_of(one), pattern_of(two)]) == [[0, 1]]  # 60 of 75
+    two[75] = 1
+    assert group_near([pattern_of(one), pattern_of(two)]) == []
+
+
+def test_near_patterns_are_confirmed_by_correlation():
+    steps, first, second = np.ones(288), np.eye(156)[0], np.eye(156)[1]
+    for correlation, expected in ((0.975, [[0, 1]]), (0.965, [])):
+        cells = correlation * first + np.sqrt(1 - correlation**2) * second
+        assert group_near([pattern_of(steps), pattern_of(steps, cells)]) == expected
+
+
+def test_many_near_patterns_take_little_memory():
+    patterns = [pattern_of(np.ones(288))] * 3000
+    tracemalloc.start()
+    try:
+        (group,) = group_near(patterns)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert group == list(range(3000))
+    assert peak < 50e6  # nine million pairs of indices would take 144 MB
 
 
 def test_near_copies_of_15_scene(data_dir):
-    """The figures that NEAR is documented with."""
+    """The figures that ALIKE and CORRELATION are documented with."""
     counts = audit(data_dir / "LS", n_jobs=-1)["counts"]
     assert counts["near copy"] == 14
     assert counts["copy"] + counts["copy across classes"] == 18
     assert sum(counts.values()) == 32
+
+
+def test_near_copies_of_coil20(data_dir):
+    """Views of a turntable are near copies, but never views of two objects."""
+    result = audit(data_dir / "COIL20", n_jobs=-1)
+    assert {kind: count for kind, count in result["counts"].items() if count} == {"near copy": 107}
+    assert sum(len(finding.paths) for finding in result["findings"]) == 1155
 
 
 def warned(paths, labels):

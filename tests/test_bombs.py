@@ -73,12 +73,12 @@ def webp(side: int) -> bytes:
     return b"RIFF" + struct.pack("<I", 100) + content + b"\x2f" + bytes(70)
 
 
-def many_scans() -> bytes:
+def many_scans(count: int = 5000, before: bytes = b"") -> bytes:
     file = io.BytesIO()
     Image.new("L", (2000, 2000)).save(file, "JPEG", progressive=True)
     content = file.getvalue()
     last = content.rindex(b"\xff\xda")
-    return content[:last] + 5000 * content[last:-2] + b"\xff\xd9"
+    return content[:last] + before + count * content[last:-2] + b"\xff\xd9"
 
 
 def bombs() -> dict[str, tuple[bytes, str]]:
@@ -113,6 +113,8 @@ def bombs() -> dict[str, tuple[bytes, str]]:
         "16k.webp": (webp(16_383), many),
         "lying.webp": (webp(9000), short),
         "scans.jpg": (many_scans(), "scans"),
+        # A marker without a length: the 65,498 bytes behind it are not its content.
+        "hidden-scans.jpg": (many_scans(2000, before=b"\xff\x01"), "scans"),
     }
 
 

@@ -1,6 +1,8 @@
+import contextlib
 import math
 import os
 import struct
+import warnings
 import zlib
 
 import numpy as np
@@ -10,7 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
 from lrrspm import decoding, load_model, read_image
-from lrrspm.decoding import ImageError, weigh_colours
+from lrrspm.decoding import ImageError, TooLargeError, weigh_colours
+from lrrspm.images import image_digest
 
 from . import naive
 from .conftest import draw
@@ -309,3 +312,118 @@ def test_float_values_outside_0_to_1(tmp_path, scale):
     Image.fromarray(np.full((4, 4), scale, np.float32)).save(tmp_path / "a.tiff")
     with pytest.raises(ImageError, match="expected 0 to 1"):
         read_image(tmp_path / "a.tiff")
+
+
+def twelve_bits(path, values):
+    """A TIFF of 12 bits a pixel, two in three bytes, which Pillow reads but does not write."""
+    height, width = values.shape
+    left, right = values[:, ::2], values[:, 1::2]
+    packed = np.stack([left >> 4, (left & 15) << 4 | right >> 8, right & 255], axis=2)
+    tags = {
+        256: width, 257: height, 258: 12, 259: 1, 262: 1, 273: 200, 277: 1, 278: height,
+        279: packed.size,
+    }  # fmt: skip
+    table = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    content = (b"II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + table).ljust(200, b"\0")
+    path.write_bytes(content + packed.astype(np.uint8).tobytes())
+
+
+def test_deep_gray(tmp_path):
+    """Every 8-bit level, from 12 and 16 bits and floats, also where 0 is white."""
+    gray = np.arange(256, dtype=np.uint8).reshape(8, 32)
+    deep = gray.astype(np.uint16) * 257
+    single = gray.astype(np.float32) / 255
+    Image.fromarray(deep).save(tmp_path / "16.png")
+    Image.fromarray(deep).save(tmp_path / "16.tif")
+    Image.fromarray(65535 - deep).save(tmp_path / "16-negative.tif", tiffinfo={262: 0})
+    Image.fromarray(single).save(tmp_path / "float.tif")
+    Image.fromarray(1 - single).save(tmp_path / "float-negative.tif", tiffinfo={262: 0})
+    twelve_bits(tmp_path / "12.tif", np.round(gray / 255 * 4095).astype(int))
+    for path in tmp_path.iterdir():
+        found = decoding.decode(path, None).gray
+        np.testing.assert_array_equal(found, gray, err_msg=path.name)
+
+
+def test_deep_gray_is_rounded(tmp_path):
+    """Half a level of 255 is 128.5 of 65535; where 256 stands for 257 others come out."""
+    values = np.array([[128, 129, 257 * 100 + 128, 257 * 100 + 129, 257 * 254 + 128]], np.uint16)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    assert decoding.decode(tmp_path / "a.png", None).gray.tolist() == [[0, 1, 100, 101, 254]]
+
+
+def test_a_transparent_level_of_deep_gray_is_white(tmp_path):
+    values = np.array([[0, 1, 2, 30_000]], np.uint16)
+    Image.fromarray(values).save(tmp_path / "a.png", transparency=1)
+    assert decoding.decode(tmp_path / "a.png", None).gray.tolist() == [[0, 255, 0, 117]]
+
+
+@pytest.mark.parametrize("kind", ["ICO", "TGA", "PCX", "SGI", "JPEG2000"])
+def test_no_other_decoder_is_asked(tmp_path, kind):
+    path = tmp_path / "a.png"
+    Image.new("RGB", (16, 16), "red").save(path, kind)
+    with Image.open(path) as picture:  # Pillow would
+        assert picture.format == kind
+    with pytest.raises(ImageError, match="not a picture of a known format"):
+        read_image(path)
+
+
+def test_a_photoshop_file_is_not_read(tmp_path):
+    path = tmp_path / "a.png"
+    header = b"8BPS" + struct.pack(">H6xHIIHH", 1, 3, 4, 4, 8, 3)
+    path.write_bytes(header + bytes(12) + bytes(2) + bytes(48))
+    with Image.open(path) as picture:
+        assert picture.format == "PSD"
+    with pytest.raises(ImageError, match="not a picture of a known format"):
+        read_image(path)
+
+
+def test_colours_are_made_gray_in_strips(tmp_path, monkeypatch):
+    """No more pixels at a time than a strip has: colours take four times the memory."""
+    shapes = []
+
+    def weigh(rgb):
+        shapes.append(rgb.shape[:2])
+        return weigh_colours(rgb)
+
+    monkeypatch.setattr(decoding, "weigh_colours", weigh)
+    monkeypatch.setattr(decoding, "_STRIP", 100)
+    Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
+    read_image(tmp_path / "a.png")
+    assert shapes == [(3, 30)] * 6 + [(2, 30)]
+
+
+def test_lack_of_memory_is_not_the_picture_s_fault(tmp_path, monkeypatch):
+    def fail(_):
+        raise MemoryError
+
+    Image.new("L", (4, 4)).save(tmp_path / "a.png")
+    monkeypatch.setattr(decoding, "_gray", fail)
+    with pytest.raises(MemoryError):
+        read_image(tmp_path / "a.png")
+
+
+def test_remarks_of_pillow_are_neither_shown_nor_errors(tmp_path):
+    """A cut EXIF block, whose orientation comes first, with every filter in front."""
+    pixels = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
+    # Two entries are promised, the orientation and one that is not there.
+    exif = b"Exif\0\0II*\0\x08\0\0\0\x02\0" + struct.pack("<HHIHH", 0x0112, 3, 1, 6, 0)
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
+    palette = Image.fromarray(pixels).convert("P")
+    palette.save(tmp_path / "b.png", transparency=bytes(range(100, 200)))
+    for action in ("error", "always"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter(action)
+            with Image.open(tmp_path / "a.png") as picture, contextlib.suppress(UserWarning):
+                picture.getexif()
+                assert caught.pop()  # Pillow alone would tell
+            warnings.simplefilter(action)
+            assert read_image(tmp_path / "a.png").shape == (4, 3)
+            assert image_digest(tmp_path / "b.png")
+        assert caught == []
+
+
+def test_a_bomb_is_too_large_where_warnings_are_errors(tmp_path, monkeypatch):
+    Image.new("L", (10, 10)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 99)
+    with pytest.raises(TooLargeError):
+        read_image(tmp_path / "a.png")

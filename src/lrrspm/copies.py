@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from .images import image_digest
 from .parallel import ordered_map, workers
@@ -20,7 +20,7 @@ def digest_images(
         return list(stages.track("comparing images", digests, len(paths)))
 
 
-def group_copies(digests: Sequence[str]) -> list[list[int]]:
+def group_copies(digests: Sequence[Hashable]) -> list[list[int]]:
     """Indices of equal digests, two or more together, in order of their first."""
     places = defaultdict(list)
     for index, digest in enumerate(digests):

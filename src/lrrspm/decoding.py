@@ -6,9 +6,10 @@ import os
 import re
 import stat
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,33 @@ class _Strict:
 _strict = _Strict()
 
 
+class _Quiet:
+    """Keeps Pillow's remarks on damaged tags and palettes away from the user.
+
+    They name no file, and where warnings are errors a good picture would be
+    refused, or not be turned upright. ``warnings.catch_warnings`` is not for
+    threads, so a filter stays; it is put in front again where somebody has
+    put another there. Warnings of decompression bombs are not touched.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._filter: object = None
+
+    def ensure(self) -> None:
+        if not self._in_front():
+            with self._lock:
+                if not self._in_front():
+                    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+                    self._filter = warnings.filters[0]
+
+    def _in_front(self) -> bool:
+        return bool(warnings.filters) and warnings.filters[0] is self._filter
+
+
+_quiet = _Quiet()
+
+
 @contextmanager
 def opened(
     path: str | os.PathLike[str], max_side: int | None = None
@@ -115,6 +143,7 @@ def opened(
     """
     try:
         _check_file(path)
+        _quiet.ensure()
         # Given a path, Pillow maps some files into memory: a crash where another process cuts
         # the file short, and wrong rows where a TIFF is to be turned.
         with open(path, "rb") as file, _strict, Image.open(file, formats=_FORMATS) as picture:
@@ -134,7 +163,7 @@ def opened(
         raise ImageError(
             path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
         ) from None
-    except Image.DecompressionBombError:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise TooLargeError(path, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
     except MemoryError:
         raise
@@ -182,7 +211,8 @@ def _check_scans(path: str | os.PathLike[str], file: BinaryIO) -> None:
 
 
 # After a scan's header come its codes, in which 0xFF stands before 0 or a restart marker alone.
-_MARKER = re.compile(rb"\xff[^\x00\xd0-\xd7\xff]")
+# Restart markers and 0xFF01 have no length behind them.
+_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
 _SCAN, _END = 0xDA, 0xD9
 
 
@@ -233,31 +263,37 @@ def _orientation(picture: Image.Image) -> int:
         return 1
 
 
+def levels(picture: Image.Image) -> tuple[int, int] | None:
+    """The numbers that are black and white where gray has more than 8 bits, else None."""
+    if picture.mode not in ("I", "F") and not picture.mode.startswith("I;16"):
+        return None
+    tags = getattr(picture, "tag_v2", {})
+    # Integers of 32 bits hold values of 16 bits in the formats we read.
+    most = 1 if picture.mode == "F" else 65535
+    if tags.get(ExifTags.Base.BitsPerSample) in (12, (12,)):
+        most = 4095
+    # Pillow turns negatives round that have 8 bits or fewer, but not these.
+    negative = tags.get(ExifTags.Base.PhotometricInterpretation) == 0
+    return (most, 0) if negative else (0, most)
+
+
 def _gray(picture: Image.Image) -> NDArray[np.uint8]:
     """8-bit gray pixels, a strip at a time: colours and copies of them are never all in memory."""
     width, height = picture.size
     rows = max(1, _STRIP // width)
+    deep = levels(picture)  # a strip does not know
     if height <= rows:
-        return _gray_strip(picture)
+        return _gray_strip(picture, deep)
     gray = np.empty((height, width), np.uint8)
     for top in range(0, height, rows):
         bottom = min(height, top + rows)
-        gray[top:bottom] = _gray_strip(picture.crop((0, top, width, bottom)))
+        gray[top:bottom] = _gray_strip(picture.crop((0, top, width, bottom)), deep)
     return gray
 
 
-def _gray_strip(picture: Image.Image) -> NDArray[np.uint8]:
-    if picture.mode.startswith("I;16"):
-        return np.round(np.asarray(picture, np.uint16) / 257).astype(np.uint8)
-    if picture.mode in ("I", "F"):
-        values = np.asarray(picture)
-        # Integers of 32 bits hold values of 16 bits in the formats we read.
-        limit = 65535 if picture.mode == "I" else 1
-        if not (values.min() >= 0 and values.max() <= limit):  # NaN fails too
-            raise ValueError(
-                f"its values reach from {values.min():g} to {values.max():g}, expected 0 to {limit}"
-            )
-        return np.round(values * (255 / limit)).astype(np.uint8)
+def _gray_strip(picture: Image.Image, deep: tuple[int, int] | None) -> NDArray[np.uint8]:
+    if deep is not None:
+        return _reduce_levels(picture, *deep)
     if "A" in picture.getbands() or "transparency" in picture.info:
         picture = picture.convert("RGBA")
         white = Image.new("RGBA", picture.size, "white")
@@ -267,6 +303,20 @@ def _gray_strip(picture: Image.Image) -> NDArray[np.uint8]:
     if picture.mode == "L":
         return np.asarray(picture)
     return weigh_colours(np.asarray(picture.convert("RGB")))
+
+
+def _reduce_levels(picture: Image.Image, black: int, white: int) -> NDArray[np.uint8]:
+    """8-bit gray of deeper gray; the one number that is transparent becomes white."""
+    values: NDArray[Any] = np.asarray(picture, np.float32 if picture.mode == "F" else np.float64)
+    least, most = values.min(), values.max()
+    if not (least >= 0 and most <= max(black, white)):  # NaN fails too
+        raise ValueError(
+            f"its values reach from {least:g} to {most:g}, expected 0 to {max(black, white)}"
+        )
+    gray: NDArray[np.uint8] = np.round((values - black) * (255 / (white - black))).astype(np.uint8)
+    if "transparency" in picture.info:
+        gray[values == picture.info["transparency"]] = 255
+    return gray
 
 
 @compiled()

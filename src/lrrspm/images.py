@@ -17,7 +17,7 @@ from PIL import Image
 
 from . import config
 from .decoding import ImageError as ImageError
-from .decoding import decode, is_jpeg, opened
+from .decoding import decode, is_jpeg, levels, opened
 from .simd import compiled
 
 
@@ -86,6 +86,16 @@ def scan_classes(root: str | os.PathLike[str]) -> tuple[dict[str, list[str]], li
 
 def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
     """Pictures below a folder, links followed, each real folder visited once."""
+    return (path for path in _walk_files(folder) if _is_picture(os.path.basename(path)))
+
+
+def walk_others(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """What :func:`walk_images` leaves out because of its ending."""
+    return (path for path in _walk_files(folder) if not _is_picture(os.path.basename(path)))
+
+
+def _walk_files(folder: str | os.PathLike[str]) -> Iterator[str]:
+    """Files below a folder, hidden ones left out."""
     seen = set()
     for where, folders, files in os.walk(folder, followlinks=True, onerror=_refuse):
         state = os.stat(where)
@@ -95,7 +105,7 @@ def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
         seen.add((state.st_dev, state.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
-            if _is_picture(name):
+            if not name.startswith("."):
                 yield os.path.join(where, name)
 
 
@@ -195,7 +205,9 @@ def image_digest(path: str | os.PathLike[str]) -> str:
 
     Of a JPEG the whole file; of other formats the text ``WIDTHxHEIGHT:``
     and the decoded 8-bit pixels (gray or RGB) row by row, so that it does not
-    matter how a lossless file was packed.
+    matter how a lossless file was packed. What 8-bit gray or RGB cannot hold
+    (more bits, transparency, other colours) is taken as it is, with its kind
+    before it.
     """
     with opened(path) as (picture, _, _):
         return digest_picture(picture, path)
@@ -206,9 +218,25 @@ def digest_picture(picture: Image.Image, path: str | os.PathLike[str]) -> str:
     if is_jpeg(picture):
         content = Path(path).read_bytes()
     else:
-        plain = picture if picture.mode == "L" else picture.convert("RGB")
-        content = f"{picture.width}x{picture.height}:".encode() + plain.tobytes()
+        content = f"{picture.width}x{picture.height}:".encode() + _exact_bytes(picture)
     return hashlib.sha256(content).hexdigest()
+
+
+def _exact_bytes(picture: Image.Image) -> bytes:
+    """Bytes that are equal only where pixels are."""
+    deep = levels(picture)
+    if deep is not None:
+        # One order of bytes. A number's meaning depends on which are black, white and transparent.
+        plain = picture if picture.mode == "F" else picture.convert("I")
+        kind = f"{plain.mode}:{deep}:{picture.info.get('transparency')}:"
+        return kind.encode() + plain.tobytes()
+    if picture.mode in ("P", "PA") or "transparency" in picture.info:
+        picture = picture.convert("RGBA" if picture.has_transparency_data else "RGB")
+    if picture.mode == "L":
+        return picture.tobytes()
+    if picture.mode in ("1", "RGB"):
+        return picture.convert("RGB").tobytes()
+    return f"{picture.mode}:".encode() + picture.tobytes()
 
 
 def shrink(image: NDArray[np.float32], max_side: int | None) -> NDArray[np.float32]:

@@ -16,9 +16,10 @@ def audit(folder: Pictures, jobs: Jobs = -1, as_json: Json = False) -> None:
     """Look for what is wrong with a folder of pictures before training on it.
 
     Broken files and bombs, names of another format, pictures smaller than a
-    patch, copies and near copies in one class or several, classes that are
-    empty, small or far apart in size. Nothing is changed. The exit code is 0
-    where nothing was found and 3 where something was.
+    patch, copies and near copies in one class or several, files left out for
+    their ending, classes that are empty, small or far apart in size. Nothing
+    is changed. The exit code is 0 where nothing was found and 3 where
+    something was.
 
     Example: lrrspm audit pictures
     """
