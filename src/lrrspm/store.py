@@ -1,11 +1,12 @@
 """Computed features on disk: a second run takes seconds, and a killed one goes on.
 
 A store is a folder with a marker file. Below it lie codebooks, samples (the
-descriptors drawn for a codebook that is not learnt yet) and vectors, each kind
-on shelves: folders named by a hash over everything that changes their content.
-A shelf's files, the shards, hold up to 64 named arrays each and are themselves
-named by the SHA-256 of their bytes. So a damaged shard is known as such, and
-several processes may write at the same time without asking each other.
+descriptors drawn for a codebook that is not learnt yet), vectors, and the
+reasons why pictures could not be read, each kind on shelves: folders named by
+a hash over everything that changes their content. A shelf's files, the shards,
+hold up to 64 named arrays each and are themselves named by the SHA-256 of their
+bytes. So a damaged shard is known as such, and several processes may write at
+the same time without asking each other.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from .parallel import ordered_map
 from .stages import Stages
 
 FORMAT = 1
-KINDS = ("codebooks", "samples", "vectors")
+KINDS = ("codebooks", "samples", "unreadable", "vectors")
 SHARD = 64
 """Arrays in a shard; what a killed run may have to compute again."""
 
