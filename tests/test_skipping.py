@@ -173,6 +173,11 @@ def test_a_cache_remembers_what_no_split_trains_on(pictures, tmp_path, reads):
         found = evaluate(some, of_some, model, 1, 2, skipped={})
         assert found["confusion"] == expected["confusion"]
     assert reads == [some[-1]]
+    # Another codebook is not begun with it either.
+    del reads[:]
+    evaluate(some, of_some, model.set_params(encoder__codebook_size=9), 1, 2, skipped={})
+    assert reads[0] == some[-1]
+    assert reads.count(some[-1]) == 1
 
 
 def test_a_cache_does_not_decide_what_can_be_read(pictures, tmp_path, monkeypatch):
