@@ -152,3 +152,18 @@ def sample_sizes(monkeypatch) -> list[int]:
 
     monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
     return seen
+
+
+@pytest.fixture
+def learnt(monkeypatch) -> list[int]:
+    """Sizes of the codebooks that are learnt while a test runs."""
+    from lrrspm import learn_codebook
+
+    seen: list[int] = []
+
+    def spy(X, size, *rest):
+        seen.append(size)
+        return learn_codebook(X, size, *rest)
+
+    monkeypatch.setattr("lrrspm.encoders.learn_codebook", spy)
+    return seen

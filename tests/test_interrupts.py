@@ -24,10 +24,11 @@ from lrrspm.sift import dense_sift
 from lrrspm.store import SHARD, contents
 
 JOBS = 2
-SMALL = ["--no-estimate", "--codebook-size", "8", "--step", "12", "--jobs", str(JOBS)]
+QUICK = ["--codebook-size", "8", "--step", "12", "--jobs", str(JOBS)]
+SMALL = ["--no-estimate", *QUICK]
 
 
-def train(folder, output, cache, log, shard):
+def train(folder, output, cache, log, shard, options):
     """``lrrspm train``; every vector that is computed adds a byte to log."""
     import lrrspm.store
     from lrrspm.features import SpatialPyramidFeatures
@@ -43,22 +44,24 @@ def train(folder, output, cache, log, shard):
         return vector
 
     SpatialPyramidFeatures.vector = counted  # type: ignore[method-assign]
-    app(["train", str(folder), "-o", str(output), "--cache", str(cache), *SMALL])
+    app(["train", str(folder), "-o", str(output), "--cache", str(cache), *options])
 
 
 class Trainer:
     """Starts ``train`` in processes that have the libraries loaded already."""
 
-    def __init__(self, folder, place, shard):
+    def __init__(self, folder, place, shard, estimate=False):
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["lrrspm.evaluation", "lrrspm.cli"])
         self.folder, self.place, self.shard = folder, place, shard
-        self.images = len(find_images(folder)[0])
+        self.options = QUICK if estimate else SMALL
+        self.models = 2 if estimate else 1
+        self.vectors = self.models * len(find_images(folder)[0])
 
     def start(self, name, cache=None):
         """A run with an output, a log and a store of that name."""
         output, log, own = (self.place / f"{name}.{kind}" for kind in ("model", "log", "cache"))
-        arguments = (self.folder, output, cache or own, log, self.shard)
+        arguments = (self.folder, output, cache or own, log, self.shard, self.options)
         process = self._context.Process(target=train, args=arguments)
         process.start()
         return process
@@ -86,14 +89,14 @@ def kill_at_random_moments(trainer, kills, seed=0):
     start = time.perf_counter()
     expected = trainer.finish("whole")
     duration = time.perf_counter() - start
-    assert trainer.computed("whole") == trainer.images
+    assert trainer.computed("whole") == trainer.vectors
     rng = random.Random(seed)
     done_before: list[int] = []
     while len(done_before) < kills:
         name = f"killed{len(done_before)}"
         process = trainer.start(name)
         if len(done_before) % 2:  # every other one while vectors are computed
-            trainer.wait_for(rng.randrange(1, trainer.images), name, process)
+            trainer.wait_for(rng.randrange(1, trainer.vectors), name, process)
         else:
             time.sleep(rng.uniform(0.05, 0.95) * duration)
         process.kill()
@@ -103,9 +106,9 @@ def kill_at_random_moments(trainer, kills, seed=0):
             assert not model.exists() or hash_file(model) == expected
             done_before.append(trainer.computed(name))
             assert trainer.finish(name) == expected
-            twice = trainer.computed(name) - trainer.images
-            # One shard, and the vector that each other thread holds in its hands.
-            assert 0 <= twice <= trainer.shard + JOBS - 1, done_before
+            twice = trainer.computed(name) - trainer.vectors
+            # One shard of each model, and the vector that each other thread holds in its hands.
+            assert 0 <= twice <= trainer.models * trainer.shard + JOBS - 1, done_before
         for path in trainer.place.glob(f"{name}.*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     return done_before
@@ -115,18 +118,21 @@ def hash_file(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_killed_runs_go_on(pictures, tmp_path):
-    assert len(kill_at_random_moments(Trainer(pictures, tmp_path, shard=8), kills=3)) == 3
+@pytest.mark.parametrize("estimate", [False, True])
+def test_killed_runs_go_on(pictures, tmp_path, estimate):
+    trainer = Trainer(pictures, tmp_path, 8, estimate)
+    assert len(kill_at_random_moments(trainer, kills=2)) == 2
 
 
-def test_killed_runs_on_real_images_go_on(data_dir, tmp_path):
+@pytest.mark.parametrize("estimate", [False, True])
+def test_killed_runs_on_real_images_go_on(data_dir, tmp_path, estimate):
     for folder in (data_dir / "LS").iterdir():
         (tmp_path / "LS" / folder.name).mkdir(parents=True)
         for picture in sorted(folder.iterdir())[:10]:
             (tmp_path / "LS" / folder.name / picture.name).symlink_to(picture)
-    trainer = Trainer(tmp_path / "LS", tmp_path, SHARD)
-    done_before = kill_at_random_moments(trainer, kills=20)
-    assert any(SHARD < done < trainer.images for done in done_before)
+    trainer = Trainer(tmp_path / "LS", tmp_path, SHARD, estimate)
+    done_before = kill_at_random_moments(trainer, kills=10)
+    assert any(trainer.models * SHARD < done < trainer.vectors for done in done_before)
 
 
 def test_processes_share_a_store(pictures, tmp_path, capfd):

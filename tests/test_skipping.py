@@ -1,14 +1,19 @@
 """Unreadable pictures: left out as if they were not there, listed, and too many refused."""
 
+import errno
 import json
+import os
 import shutil
 
 import pytest
 from typer.testing import CliRunner
 
-from lrrspm import ImageClassifier, LRREncoder, find_images
+from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate, train_with_estimate
+from lrrspm.images import ImageError
+
+from .stores import counts
 
 FAST = ["--codebook-size", "8", "--jobs", "2"]
 
@@ -182,4 +187,82 @@ def test_with_a_cache(pictures, tmp_path, reads, at, name):
         train_with_estimate(paths, labels, model, skipped={})
         model.save(tmp_path / "m")
         assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
+        # Of the first try, with it, nothing is left but the reason.
+        kept = {"codebooks": 2, "samples": 0, "vectors": 72}
+        known = {"unreadable": 1} if name == "bad.png" else {}
+        assert counts(tmp_path / "cache") == {**kept, **known}
     assert reads == [bad]
+
+
+def test_a_cache_remembers_what_no_split_trains_on(pictures, tmp_path, reads):
+    paths, labels = find_images(pictures)
+    (tmp_path / "bad.png").write_text("no picture")
+    some, of_some = [*paths, str(tmp_path / "bad.png")], [*labels, "dots"]
+    expected = evaluate(paths, labels, small(C=0.001), 1, 2)
+    for _ in range(2):
+        del reads[:]
+        model = small(C=0.001, cache=tmp_path / "cache")
+        found = evaluate(some, of_some, model, 1, 2, skipped={})
+        assert found["confusion"] == expected["confusion"]
+    assert reads == [some[-1]]
+    # Another codebook is not begun with it either.
+    del reads[:]
+    evaluate(some, of_some, model.set_params(encoder__codebook_size=9), 1, 2, skipped={})
+    assert reads[0] == some[-1]
+    assert reads.count(some[-1]) == 1
+
+
+def test_a_cache_does_not_decide_what_can_be_read(pictures, tmp_path, monkeypatch):
+    """A disk that failed once may work again, on the same bytes."""
+    paths, labels = find_images(pictures)
+
+    def fails(path, max_side):
+        if path == paths[7]:
+            raise ImageError(path, "cannot be read: the disk is tired")
+        return read_image(path, max_side)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lrrspm.features.read_image", fails)
+        skipped: dict[int, str] = {}
+        train_with_estimate(paths, labels, small(cache=tmp_path / "cache"), skipped=skipped)
+        assert skipped == {7: "cannot be read: the disk is tired"}
+    skipped = {}
+    for name, cache in (("cached", tmp_path / "cache"), ("plain", None)):
+        model = small(cache=cache)
+        train_with_estimate(paths, labels, model, skipped=skipped)
+        model.save(tmp_path / name)
+    assert skipped == {}
+    assert (tmp_path / "cached").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_stopped_while_it_begins_again(folder, tmp_path, reads, monkeypatch):
+    """What was drawn without the unreadable picture is found by the next run."""
+    paths, labels = find_images(folder)
+    bad = str(folder / "along" / "05b.png")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LRREncoder, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+    # Nine or ten of twelve, and all, of the second try alone.
+    assert counts(tmp_path / "c")["samples"] == 30 + 36
+    del reads[:]
+    train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+    good = [path for path in paths if path != bad]
+    assert reads == [bad, *good]  # once, for the vectors
+
+
+def test_a_full_disk_is_said_once_for_both_tries(folder, tmp_path, monkeypatch):
+    def fail(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    paths, labels = find_images(folder)
+    monkeypatch.setattr("lrrspm.store._write_quickly", fail)
+    with pytest.warns(UserWarning, match="No space left on device") as caught:
+        train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+    with pytest.warns(UserWarning, match="No space left on device") as caught_too:
+        evaluate(paths, labels, small(cache=tmp_path / "c"), 3, 2, skipped={})
+    assert (len(caught), len(caught_too)) == (1, 1)

@@ -3,78 +3,25 @@
 import errno
 import json
 import os
-import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
 from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 from typer.testing import CliRunner
 
 from lrrspm import (
-    ImageClassifier,
-    LLCEncoder,
     LRREncoder,
-    SparseEncoder,
-    SpatialPyramidFeatures,
     find_images,
     load_model,
     read_image,
 )
-from lrrspm.batch import fit_all
 from lrrspm.cli import app
-from lrrspm.evaluation import evaluate, train_with_estimate
+from lrrspm.evaluation import evaluate
 from lrrspm.methods import find_method
-from lrrspm.stages import Stages
-from lrrspm.store import SHARD, FeatureStore, StoreError, clear, contents, hash_of, plain
+from lrrspm.store import SHARD, FeatureStore, StoreError, clear, contents
 
-from .conftest import draw
-
-
-def small(cache=None, **parameters):
-    parameters = {"encoder": LRREncoder(codebook_size=8), "random_state": 0, **parameters}
-    return SpatialPyramidFeatures(cache=cache, **{"n_samples": 2000, **parameters})
-
-
-def classifier(cache=None, **parameters):
-    encoder = LRREncoder(codebook_size=8)
-    parameters = {"encoder": encoder, "n_samples": 2000, "random_state": 0, **parameters}
-    return ImageClassifier(cache=cache, **parameters)
-
-
-def shards(folder, kind="*"):
-    return sorted(folder.glob(f"{kind}/*/*.safetensors"))
-
-
-def counts(folder):
-    """Arrays of each kind."""
-    found = dict.fromkeys(("codebooks", "samples", "vectors"), 0)
-    for shelf in contents(folder):
-        found[shelf["kind"]] += shelf["arrays"]
-    return found
-
-
-@pytest.fixture
-def learnt(monkeypatch) -> list[int]:
-    """Sizes of the codebooks that are learnt while a test runs."""
-    from lrrspm import learn_codebook
-
-    seen: list[int] = []
-
-    def spy(X, size, *rest):
-        seen.append(size)
-        return learn_codebook(X, size, *rest)
-
-    monkeypatch.setattr("lrrspm.encoders.learn_codebook", spy)
-    return seen
-
-
-def model_bytes(pictures, path, cache, **parameters):
-    model = classifier(cache, **parameters)
-    train_with_estimate(*find_images(pictures), model)
-    model.save(path)
-    return path.read_bytes()
+from .stores import classifier, counts, model_bytes, shards, small
 
 
 @pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM"])
@@ -109,157 +56,6 @@ def test_evaluation_is_the_same(pictures, tmp_path, reads):
             assert found["confusion"] == expected["confusion"]
             assert found["seconds"].keys() == {"store", *expected["seconds"]}
         assert reads == []
-
-
-CHANGES = [
-    {"levels": (1, 2)},
-    {"step": 8},
-    {"patch_size": 12},
-    {"max_side": 30},
-    {"n_samples": 100},
-    {"random_state": 1},
-    {"pooling": "average"},
-    {"norm": "l1"},
-    {"encoder__codebook_size": 9},
-    {"encoder__regularization": 0.1},
-    {"encoder__threshold": 0},
-    {"encoder__normalize_codes": True},
-    {"encoder__random_state": 7},
-    {"encoder__codebook": np.random.default_rng(0).random((5, 128))},
-    {"encoder": LLCEncoder(codebook_size=8)},
-    {"encoder": LLCEncoder(codebook_size=8, n_neighbors=2)},
-    {"encoder": SparseEncoder(codebook_size=8)},
-    {"encoder": SparseEncoder(codebook_size=8, dictionary="sparse")},
-    {"encoder": SparseEncoder(codebook_size=8, dictionary="sparse", sparsity=0.3)},
-]
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
-def test_every_parameter_counts(pictures, tmp_path, change):
-    """One after the other on one store: what was kept for others is never taken."""
-    paths = find_images(pictures)[0][::3]
-    small(tmp_path).fit(paths).transform(paths)
-    expected = small().set_params(**change).fit(paths)
-    vectors = expected.transform(paths)
-    assert not np.array_equal(vectors, small().fit(paths).transform(paths))
-    for _ in range(2):
-        found = small(tmp_path).set_params(**change).fit(paths)
-        np.testing.assert_array_equal(found.encoder_.codebook_, expected.encoder_.codebook_)
-        np.testing.assert_array_equal(found.transform(paths), vectors)
-        assert repr(found.encoder_.get_params()) == repr(expected.encoder_.get_params())
-
-
-def test_new_parameters_are_not_forgotten():
-    """A parameter nobody has thought of is part of the key."""
-    from lrrspm.batch import _descriptor_parameters, _vector_parameters
-
-    class Coloured(SpatialPyramidFeatures):
-        def __init__(self, colour="red", cache=None):
-            super().__init__(LRREncoder(codebook_size=2), random_state=0)
-            self.colour = colour
-
-        @classmethod
-        def _get_param_names(cls):
-            return [*SpatialPyramidFeatures._get_param_names(), "colour"]
-
-    red, blue = (Coloured(c).fit([draw("dots", np.random.default_rng(0))]) for c in ("red", "blue"))
-    assert _descriptor_parameters(red) != _descriptor_parameters(blue)
-    assert _vector_parameters(red) != _vector_parameters(blue)
-
-
-def test_versions_and_processor_are_part_of_the_key(tmp_path, monkeypatch):
-    before = hash_of({"a": 1})
-    assert before == hash_of({"a": 1}) != hash_of({"a": 2})
-    small(tmp_path).fit([draw("dots", np.random.default_rng(0))])
-    assert [shelf["current"] for shelf in contents(tmp_path)] == [True]
-    monkeypatch.setattr("lrrspm.store._makers", lambda: {"numpy": "0.1"})
-    assert hash_of({"a": 1}) != before
-    assert [shelf["current"] for shelf in contents(tmp_path)] == [False]
-    listed = CliRunner().invoke(app, ["cache", "info", str(tmp_path)]).stdout
-    assert "of another version, not used" in listed
-
-
-def test_content_counts_and_names_do_not(pictures, tmp_path, reads):
-    folder, cache = tmp_path / "pictures", tmp_path / "cache"
-    shutil.copytree(pictures, folder)
-    features = small(cache).fit(find_images(folder)[0])
-    before = features.transform(find_images(folder)[0])
-    (folder / "dots").rename(folder / "zebra")
-    shutil.copy(folder / "zebra" / "00.png", folder / "zebra" / "new.png")
-    del reads[:]
-    paths, _ = find_images(folder)
-    np.testing.assert_array_equal(features.transform(paths), [*before, before[24]])
-    assert reads == []
-    # The same name and size, another picture.
-    Image.fromarray(draw("slant", np.random.default_rng(5))).save(paths[0])
-    found = features.transform(paths)
-    assert reads == [paths[0]]
-    assert not np.array_equal(found[0], before[0])
-
-
-def test_arrays_are_kept_too(tmp_path, monkeypatch):
-    rng = np.random.default_rng(0)
-    images = [draw("dots", rng), rng.random((40, 50)), rng.random((40, 50), dtype=np.float32)]
-    images += [images[1].T, images[1].T.copy()]
-    expected = small().fit(images).transform(images)
-    for _ in range(2):
-        np.testing.assert_array_equal(small(tmp_path).fit(images).transform(images), expected)
-    assert counts(tmp_path)["vectors"] == 4  # the last two are one
-    features = small(tmp_path).fit(images)
-    monkeypatch.setattr("lrrspm.features.dense_sift", None)
-    np.testing.assert_array_equal(features.transform(images), expected)
-
-
-def test_methods_share_a_codebook(pictures, tmp_path, learnt):
-    paths, _ = find_images(pictures)
-    for encoder in (LRREncoder, LLCEncoder, SparseEncoder):
-        features = small(tmp_path, encoder=encoder(codebook_size=8)).fit(paths)
-        np.testing.assert_array_equal(
-            features.encoder_.codebook_,
-            clone(features).set_params(cache=None).fit(paths).encoder_.codebook_,
-        )
-    assert counts(tmp_path)["codebooks"] == 1
-
-
-def test_some_known_and_some_not(pictures, tmp_path, learnt):
-    paths, _ = find_images(pictures)
-    small(tmp_path).fit(paths[:20])
-    kinds = [small(tmp_path), small(tmp_path, random_state=3), small(tmp_path, pooling="average")]
-    members = [np.arange(20), np.arange(5, 25), np.arange(20)]
-    fit_all(kinds, paths, members, Stages())
-    assert len(learnt) == 2
-    for feature, indices in zip(kinds, members, strict=True):
-        alone = clone(feature).set_params(cache=None).fit([paths[i] for i in indices])
-        np.testing.assert_array_equal(alone.encoder_.codebook_, feature.encoder_.codebook_)
-
-
-@pytest.mark.parametrize("seed", [None, np.random.RandomState(3)])
-def test_seeds_that_do_not_come_back_are_not_kept(pictures, tmp_path, seed):
-    paths, _ = find_images(pictures)
-    small(tmp_path, encoder=LRREncoder(codebook_size=8, random_state=seed), random_state=None).fit(
-        paths
-    )
-    assert shards(tmp_path) == []
-    encoder = LRREncoder(codebook_size=8, random_state=np.random.RandomState(3))
-    small(tmp_path, encoder=encoder).fit(paths)
-    assert counts(tmp_path) == {"codebooks": 0, "samples": 0, "vectors": 0}
-
-
-def test_a_generators_draws_are_kept(pictures, tmp_path, learnt):
-    """The numbers that a RandomState gives are the seeds, and they may come back."""
-    paths, _ = find_images(pictures)
-    for _ in range(2):
-        small(tmp_path, random_state=np.random.RandomState(3)).fit(paths)
-    assert learnt == [8]
-
-
-def test_foreign_encoders_are_not_kept(pictures, tmp_path):
-    class OwnEncoder(LRREncoder):
-        pass
-
-    paths, _ = find_images(pictures)
-    small(tmp_path, encoder=OwnEncoder(codebook_size=8)).fit(paths).transform(paths)
-    assert shards(tmp_path) == []
 
 
 def damage_truncate(path):
@@ -367,23 +163,6 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
     ]
 
 
-def test_a_file_that_changes_under_our_hands_is_not_kept(pictures, tmp_path, monkeypatch):
-    """Its digest would be that of the old content, its vector that of the new."""
-    folder = tmp_path / "pictures"
-    shutil.copytree(pictures, folder)
-    paths, _ = find_images(folder)
-    features = small(tmp_path / "cache").fit(paths)
-
-    def replaced(path, max_side):
-        if path == paths[3]:
-            Image.fromarray(draw("slant", np.random.default_rng(0), 64)).save(path)
-        return read_image(path, max_side)
-
-    monkeypatch.setattr("lrrspm.features.read_image", replaced)
-    features.transform(paths)
-    assert counts(tmp_path / "cache")["vectors"] == 35
-
-
 def test_samples_outlive_an_interrupted_codebook(pictures, tmp_path, reads, monkeypatch):
     paths, _ = find_images(pictures)
 
@@ -467,12 +246,6 @@ def test_without_a_folder_nothing_is_looked_at():
     shelf.flush()
     shelf.discard()
     assert dict(shelf.fetch("a")) == {}
-
-
-def test_what_has_no_fixed_value_has_no_key():
-    assert plain({"a": (1, np.float32(0.5)), "b": np.zeros(2)})["a"] == [1, 0.5]
-    with pytest.raises(TypeError, match="RandomState has no fixed value"):
-        plain([np.random.RandomState(0)])
 
 
 def test_clear_deletes_what_the_store_made(pictures, tmp_path):

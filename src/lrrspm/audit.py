@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from . import config
 from .copies import group_copies
 from .decoding import ImageError, TooLargeError, opened, upright
+from .files import file_digest
 from .images import digest_picture, scan_classes, walk_others
 from .parallel import ordered_map, workers
 from .stages import Stages
@@ -343,15 +342,7 @@ def _equal_files(paths: Sequence[str]) -> Iterator[list[int]]:
             continue
     for length, same in lengths.items():
         if length and len(same) > 1:  # empty files are broken, not copies
-            contents: dict[str, list[int]] = defaultdict(list)
+            contents: dict[str | None, list[int]] = defaultdict(list)
             for index in same:
-                contents[_hash_file(paths[index])].append(index)
+                contents[file_digest(paths[index])].append(index)
             yield from (group for name, group in contents.items() if name and len(group) > 1)
-
-
-def _hash_file(path: str) -> str:
-    """Digest of a file's bytes, or nothing where it cannot be read."""
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return ""

@@ -47,24 +47,28 @@ def fit_all(
 
     With ``skipped`` given, the index of every image that cannot be read and
     the reason are added there, and nothing is fitted if there are any;
-    without, the first one raises. A ``store`` of None is the features' own.
+    without, the first one raises. A ``store`` of None is the features' own;
+    with one, images that are no members and cannot be read may be added too.
     """
     first = _common_grid(features)
-    store = store or FeatureStore(first.cache)
+    store = _store_for(features, store)
     plans = _make_plans(features, members)
-    everyone = sorted(set().union(*(plan.place for plan in plans)))
-    codebooks = store.shelf("codebooks", {})
+    codebooks, unreadable = store.shelf("codebooks", {}), _unreadable(first, store)
     with workers(first.n_jobs) as executor:
         with store.timed(stages):
-            found = store.digests([images[index] for index in everyone], executor)
-            digests = dict(zip(everyone, found, strict=True))
+            digests = store.digests(images, executor)
             for plan in plans:
                 plan.look_up(store, codebooks, digests)
         try:
-            _sample(plans, images, digests, store, executor, stages, skipped)
+            if skipped is not None and store.active:
+                _try_suspects(first, images, digests, unreadable, executor, skipped)
+            if not skipped:
+                _sample(plans, images, digests, store, executor, stages, skipped)
         finally:
+            _keep_unreadable(unreadable, digests, skipped)
             for plan in plans:
-                plan.samples.flush()
+                # The next try is without what was skipped, and draws other samples.
+                plan.samples.discard() if skipped else plan.samples.flush()
     if skipped:
         return
     with stages.timed("codebook"):
@@ -79,6 +83,58 @@ def _common_grid(features: Sequence[SpatialPyramidFeatures]) -> SpatialPyramidFe
     if len(grids) > 1:
         raise ValueError(f"step, patch_size and max_side must be the same for all, got {grids}")
     return features[0]
+
+
+def _store_for(
+    features: Sequence[SpatialPyramidFeatures], store: FeatureStore | None
+) -> FeatureStore:
+    """The features' store; none where a class of its own may read or describe in its own way."""
+    from .features import SpatialPyramidFeatures
+
+    if any(type(feature) is not SpatialPyramidFeatures for feature in features):
+        return FeatureStore(None)
+    return store or FeatureStore(features[0].cache)
+
+
+def _unreadable(feature: SpatialPyramidFeatures, store: FeatureStore) -> Shelf:
+    """The shelf with the reasons why images could not be read, as text."""
+    return store.shelf("unreadable", _descriptor_parameters(feature) if store.active else None)
+
+
+def _keep_unreadable(
+    unreadable: Shelf, digests: Sequence[str | None], skipped: Mapping[int, str] | None
+) -> None:
+    for index, reason in (skipped or {}).items():
+        text = reason.encode(errors="backslashreplace")
+        unreadable.put(digests[index], np.frombuffer(text, np.uint8))
+    unreadable.flush()
+
+
+def _try_suspects(
+    feature: SpatialPyramidFeatures,
+    images: Sequence[Image],
+    digests: Sequence[str | None],
+    unreadable: Shelf,
+    executor: Executor | None,
+    skipped: dict[int, str],
+) -> None:
+    """Read what could not be read before, so that no work is begun that they would spoil.
+
+    Reading decides, not the store: a disk may have failed once.
+    """
+    known = {None, *(name for name, _ in unreadable.fetch(digests))}
+    suspects = [index for index, digest in enumerate(digests) if digest in known]
+
+    def reason(index: int) -> str | None:
+        try:
+            feature.read(images[index])
+        except ImageError as error:
+            return error.reason
+        return None
+
+    for index, found in zip(suspects, ordered_map(reason, suspects, executor), strict=True):
+        if found is not None:
+            skipped[index] = found
 
 
 def _make_plans(
@@ -174,9 +230,7 @@ class _Plan:
         """Whether every codebook is there already."""
         return all(recipe in self.learnt for _, recipe in self.encoders())
 
-    def look_up(
-        self, store: FeatureStore, codebooks: Shelf, digests: Mapping[int, str | None]
-    ) -> None:
+    def look_up(self, store: FeatureStore, codebooks: Shelf, digests: Sequence[str | None]) -> None:
         """Take from a store what an earlier run has left there."""
         first = self.features[0]
         members = [digests[index] for index in self.place]
@@ -277,7 +331,7 @@ def _vector_parameters(feature: SpatialPyramidFeatures) -> dict[str, Any] | None
 def _sample(
     plans: Sequence[_Plan],
     images: Sequence[Image],
-    digests: Mapping[int, str | None],
+    digests: Sequence[str | None],
     store: FeatureStore,
     executor: Executor | None,
     stages: Stages,
@@ -397,7 +451,7 @@ def transform_all(
     A ``store`` of None is the features' own.
     """
     first = _common_grid(features)
-    store = store or FeatureStore(first.cache)
+    store = _store_for(features, store)
     columns = [_Column(feature, len(images), store) for feature in features]
     try:
         with workers(first.n_jobs) as executor:
@@ -409,6 +463,7 @@ def transform_all(
     finally:
         for column in columns:
             column.shelf.flush()
+    _keep_unreadable(_unreadable(first, store), digests, skipped)
     if encode_seconds is not None:
         encode_seconds[:] = spent[2:].tolist()
     matrices = [column.matrix for column in columns]

@@ -229,6 +229,7 @@ def fit_together(
     stages: Stages,
     shared_codebook: bool = False,
     skipped: dict[int, str] | None = None,
+    store: FeatureStore | None = None,
 ) -> list[Trained]:
     """Fit several classifiers, each to its own members of images, reading each image twice.
 
@@ -240,7 +241,8 @@ def fit_together(
 
     With ``skipped`` given, images that cannot be read are added there, with
     the reason, and if there are any nothing is trained: the caller begins
-    again without them. Without it the first one raises.
+    again without them. Without it the first one raises. A ``store`` of None
+    is the classifiers' own.
     """
     y = _check_labels(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
@@ -252,7 +254,7 @@ def fit_together(
     parts = [
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
-    store = FeatureStore(features[0].cache)
+    store = store or FeatureStore(features[0].cache)
     fit_all(features, images, parts, stages, skipped, store)
     if skipped:
         return []

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
+from .files import MAX_BYTES
 from .simd import compiled
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -22,8 +23,6 @@ _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _MAX_PIXELS = 89_478_485
 # The longest that a JPEG can be. The weights that shrink a picture take 50 bytes a pixel of it.
 _LONGEST = 65_535
-# WebP files are read whole before anything is known of them.
-_MAX_BYTES = 2**30
 # Each scan of a JPEG is a pass over the whole picture; a photograph has a dozen.
 _MAX_SCANS = 50
 # A reduced JPEG keeps at least this many pixels for one of the shrunk picture, along each side.
@@ -180,8 +179,8 @@ def _check_file(path: str | os.PathLike[str]) -> None:
         raise ImageError(path, "not an ordinary file")
     if state.st_size == 0:
         raise ImageError(path, "the file is empty")
-    if state.st_size > _MAX_BYTES:
-        raise TooLargeError(path, f"{state.st_size:,} bytes are more than {_MAX_BYTES:,}")
+    if state.st_size > MAX_BYTES:
+        raise TooLargeError(path, f"{state.st_size:,} bytes are more than {MAX_BYTES:,}")
 
 
 def _check_header(path: str | os.PathLike[str], picture: Image.Image) -> None:

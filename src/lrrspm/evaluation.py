@@ -14,6 +14,7 @@ from sklearn.base import clone
 from . import config
 from .classifier import ImageClassifier, Trained, fit_together, rank
 from .stages import Stages
+from .store import FeatureStore
 
 R = TypeVar("R")
 
@@ -92,6 +93,7 @@ def evaluate_all(
     if splits < 1:
         raise ValueError(f"splits must be at least 1, got {splits}")
     seeds = split_seeds(seed, splits)
+    store = FeatureStore(classifiers[0].cache)
 
     def measure(
         paths: Sequence[str], y: NDArray[Any], bad: dict[int, str] | None
@@ -99,7 +101,7 @@ def evaluate_all(
         train = [split_by_class(y, train_per_class, s) for s in seeds]
         models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
         members = train * len(classifiers)
-        trained = fit_together(models, paths, y, members, stages, shared_codebook, bad)
+        trained = fit_together(models, paths, y, members, stages, shared_codebook, bad, store)
         return [
             _test_splits(models[i : i + splits], trained[i : i + splits], y, train, stages)
             for i in range(0, len(trained), splits)
@@ -264,17 +266,20 @@ def train_with_estimate(
     :func:`evaluate`.
     """
     stages = stages or Stages()
+    store = FeatureStore(classifier.cache)
 
     def train(paths: Sequence[str], y: NDArray[Any], bad: dict[int, str] | None) -> float | None:
         everything = np.arange(len(y))
         kept = _training_part(y, 0 if classifier.random_state is None else classifier.random_state)
         held_out = np.setdiff1d(everything, kept)
         if not estimate or not len(held_out):
-            fit_together([classifier], paths, y, [everything], stages, skipped=bad)
+            fit_together([classifier], paths, y, [everything], stages, skipped=bad, store=store)
             return None
         trial = clone(classifier)
         parts = [kept, everything]
-        trained = fit_together([trial, classifier], paths, y, parts, stages, skipped=bad)
+        trained = fit_together(
+            [trial, classifier], paths, y, parts, stages, skipped=bad, store=store
+        )
         if not trained:
             return None
         with stages.timed("test"):

@@ -1,11 +1,31 @@
-"""Files that have their name only once they are complete."""
+"""Files: digests of what they hold, and such that have their name only once they are complete."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import stat
 from pathlib import Path
+
+MAX_BYTES = 2**30
+"""The largest file that is taken for a picture: WebP files are read whole before much is known."""
+
+
+def file_digest(path: str | os.PathLike[str]) -> str | None:
+    """SHA-256 of a file that may be a picture; None for any other, and where it cannot be read.
+
+    Reading a pipe would wait for whoever writes to it, and a device, or what
+    the system makes up and calls empty, may never end.
+    """
+    try:
+        state = os.stat(path)
+        if not stat.S_ISREG(state.st_mode) or not 0 < state.st_size <= MAX_BYTES:
+            return None
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def check_target(path: str | os.PathLike[str]) -> None:

@@ -1,11 +1,12 @@
 """Computed features on disk: a second run takes seconds, and a killed one goes on.
 
 A store is a folder with a marker file. Below it lie codebooks, samples (the
-descriptors drawn for a codebook that is not learnt yet) and vectors, each kind
-on shelves: folders named by a hash over everything that changes their content.
-A shelf's files, the shards, hold up to 64 named arrays each and are themselves
-named by the SHA-256 of their bytes. So a damaged shard is known as such, and
-several processes may write at the same time without asking each other.
+descriptors drawn for a codebook that is not learnt yet), vectors, and the
+reasons why pictures could not be read, each kind on shelves: folders named by
+a hash over everything that changes their content. A shelf's files, the shards,
+hold up to 64 named arrays each and are themselves named by the SHA-256 of their
+bytes. So a damaged shard is known as such, and several processes may write at
+the same time without asking each other.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from . import __version__
-from .files import write_atomically
+from .files import file_digest, write_atomically
 from .parallel import ordered_map
 from .stages import Stages
 
 FORMAT = 1
-KINDS = ("codebooks", "samples", "vectors")
+KINDS = ("codebooks", "samples", "unreadable", "vectors")
 SHARD = 64
 """Arrays in a shard; what a killed run may have to compute again."""
 
@@ -70,7 +71,7 @@ class FeatureStore:
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._folder = None if folder is None else _claim(Path(folder))
-        self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._digests: dict[str, tuple[tuple[int, ...], str | None]] = {}
         self._full = False
 
     @property
@@ -85,29 +86,31 @@ class FeatureStore:
     def digest(self, image: Any) -> str | None:
         """SHA-256 of a file, or of an array with its type and shape.
 
-        None without a folder, and for a file that cannot be read. A file is
-        read again only if its size, times or inode have changed.
+        None without a folder, and for what :func:`lrrspm.files.file_digest`
+        does not read. A file is read again only if its size, times or inode
+        have changed.
         """
         if self._folder is None:
             return None
         if isinstance(image, np.ndarray):
             return _digest_array(image)
-        try:
-            state = os.stat(image)
-            signature = (state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
-            known = self._digests.get(os.fspath(image))
-            if known is not None and known[0] == signature:
-                return known[1]
-            with open(image, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError:
-            return None
-        self._digests[os.fspath(image)] = signature, digest
-        return digest
+        signature = _signature(image)
+        known = self._digests.get(os.fspath(image))
+        if known is None or known[0] != signature:
+            known = signature, file_digest(image)
+            self._digests[os.fspath(image)] = known
+        return known[1]
 
     def unchanged(self, image: Any, digest: str | None) -> bool:
-        """Whether a file is still the one that had the digest; an array always is."""
-        return isinstance(image, np.ndarray) or self.digest(image) == digest
+        """Whether a file has not been touched since it had the digest; an array never is.
+
+        Its content alone would not tell: a file may have been another one
+        while it was read, and be the old one again.
+        """
+        if isinstance(image, np.ndarray):
+            return True
+        known = self._digests.get(os.fspath(image))
+        return digest is not None and known == (_signature(image), digest)
 
     def shelf(self, kind: str, about: dict[str, Any] | None) -> Shelf:
         """The shelf for what ``about`` describes; None has one that keeps nothing."""
@@ -262,6 +265,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     raise TypeError(f"a {type(value).__name__} has no fixed value")
+
+
+def _signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """What changes whenever a file is written to or replaced; nothing where there is none."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return ()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def _digest_array(array: NDArray[Any]) -> str:
