@@ -6,7 +6,6 @@ import os
 import re
 import stat
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
@@ -105,33 +104,6 @@ class _Strict:
 _strict = _Strict()
 
 
-class _Quiet:
-    """Keeps Pillow's remarks on damaged tags and palettes away from the user.
-
-    They name no file, and where warnings are errors a good picture would be
-    refused, or not be turned upright. ``warnings.catch_warnings`` is not for
-    threads, so a filter stays; it is put in front again where somebody has
-    put another there. Warnings of decompression bombs are not touched.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._filter: object = None
-
-    def ensure(self) -> None:
-        if not self._in_front():
-            with self._lock:
-                if not self._in_front():
-                    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
-                    self._filter = warnings.filters[0]
-
-    def _in_front(self) -> bool:
-        return bool(warnings.filters) and warnings.filters[0] is self._filter
-
-
-_quiet = _Quiet()
-
-
 @contextmanager
 def opened(
     path: str | os.PathLike[str], max_side: int | None = None
@@ -142,7 +114,6 @@ def opened(
     """
     try:
         _check_file(path)
-        _quiet.ensure()
         # Given a path, Pillow maps some files into memory: a crash where another process cuts
         # the file short, and wrong rows where a TIFF is to be turned.
         with open(path, "rb") as file, _strict, Image.open(file, formats=_FORMATS) as picture:
