@@ -106,16 +106,22 @@ def speed_table(chosen: tuple[str, ...] | None = None) -> str:
     """Figures of the speed benchmarks, met or not; every one where none are chosen."""
     lines = ["| measured | figure | target |", "|---|---|---|"]
     contents = {name: _read(name) for name in SCRIPTS}
-    for content in contents.values():
+    shown: dict[str, None] = {}
+    for name, content in contents.items():
         for line in content["result"]["figures"]:
             if chosen is not None and line["what"] not in chosen:
                 continue
+            shown[name] = None
             value = "missing" if line["value"] is None else f"{line['value']:.3g}"
             target = (line["target"] or "").replace(">=", "≥").replace("<=", "≤")
             if line["met"] is False:
                 target += " (missed)"
             lines.append(f"| {line['what']} | {value} | {target} |")
-    return "\n".join([*lines, "", _source("*.json", contents["sift"]["environment"])])
+    sources: dict[str, list[str]] = {}
+    for name in shown:
+        sources.setdefault(_source("", contents[name]["environment"]), []).append(name)
+    notes = [f"{', '.join(names)}{source}" for source, names in sources.items()]
+    return "\n".join([*lines, "", "From `benchmarks/results`: " + " ".join(notes)])
 
 
 def insert(text: str, marker: str, table: str) -> str:
@@ -130,11 +136,13 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _source(name: str, environment: dict[str, Any]) -> str:
-    return (
-        f"From `benchmarks/results/{name}`: commit {short_commit(environment)}, "
+    """Where numbers come from; without a name only how they were made."""
+    made = (
+        f": commit {short_commit(environment)}, "
         f"{environment['cores']} cores of an {environment['cpu']}, "
         f"Python {environment['python']}, NumPy {environment['packages']['numpy']}."
     )
+    return f"From `benchmarks/results/{name}`{made}" if name else made
 
 
 def main() -> None:
