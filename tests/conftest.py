@@ -1,6 +1,7 @@
 """Fixtures: golden numbers, made pictures, and real data where there are any."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -75,6 +76,11 @@ def data_dir() -> Path:
 def golden_dir() -> Path:
     """Folder with golden numbers of real images."""
     return _folder("LRRSPM_GOLDEN")
+
+
+def hear_ctrl_c():
+    """For a process about to start: what runs in the background is born deaf to Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:

@@ -23,6 +23,8 @@ from lrrspm.report import draw_predictions
 from lrrspm.sift import dense_sift
 from lrrspm.store import SHARD, contents
 
+from .conftest import hear_ctrl_c
+
 JOBS = 2
 QUICK = ["--codebook-size", "8", "--step", "12", "--jobs", str(JOBS)]
 SMALL = ["--no-estimate", *QUICK]
@@ -157,7 +159,7 @@ def started(*arguments, **settings):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        **settings,
+        **{"preexec_fn": hear_ctrl_c, **settings},
     )
 
 

@@ -40,7 +40,7 @@ from lrrspm.paper.studies import STUDY_TABLES
 from lrrspm.paper.variants import FLAT, READERS, VARIANTS, VariedFeatures, vary
 from lrrspm.stages import Stages
 
-from .conftest import HERE, draw
+from .conftest import HERE, draw, hear_ctrl_c
 
 # The small sets made here are, of course, not the published ones.
 pytestmark = pytest.mark.filterwarnings("ignore:.* is not the published set")
@@ -630,7 +630,11 @@ def test_ctrl_c_keeps_what_was_computed(root, tmp_path):
     command = [sys.executable, "-m", "lrrspm", "paper", "table7", "--quick"]
     command += ["--data-dir", str(root), "--results", str(tmp_path)]
     process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_ctrl_c,
     )
     rows = tmp_path / "rows.jsonl"
     while process.poll() is None and not (rows.exists() and rows.stat().st_size > 3000):
