@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from lrrspm import find_images
 from lrrspm.cli import app
-from lrrspm.report import draw_predictions
+from lrrspm.draw import draw_predictions
 from lrrspm.sift import dense_sift
 from lrrspm.store import SHARD, contents
 

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from . import config
 from .batch import fit_all, transform_all
+from .decoding import Source
 from .encoders import CodebookEncoder
+from .evidence import Examination, Explanation
 from .features import Image, SpatialPyramidFeatures, check_images
 from .methods import METHODS, find_method
 from .modelcheck import (
@@ -143,6 +145,38 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):
         """Labels of images, (N,)."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
+
+    def explain(self, image: Image | Source, label: Any = None) -> Explanation:
+        """Say what each patch of an image adds to a class's score, and where.
+
+        Parameters
+        ----------
+        image : path, array of shape (h, w), or binary file
+        label
+            One of ``classes_``; None is the predicted class.
+
+        Returns
+        -------
+        Explanation
+            ``label``, ``score``, ``intercept``, ``contributions``, ``x``,
+            ``y`` and ``map``, see :class:`lrrspm.evidence.Explanation`. The
+            map sums to ``score - intercept``.
+
+        Notes
+        -----
+        Nothing is approximated. Of a maximum the patch that it came from has
+        all the evidence, the first of several equal ones. Histograms give
+        each patch its count's part. A score of the intersection kernel
+        (KernelBOF, KernelSPM) is a sum over histogram entries too, each a
+        function of that entry alone; the patches that were counted in an
+        entry share what it adds evenly.
+        """
+        return self.examine(image).explain(label)
+
+    def examine(self, image: Image | Source) -> Examination:
+        """Read one image for its scores and for explanations of several classes."""
+        check_is_fitted(self)
+        return Examination(self._current_features(), self.svm_, image)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which :func:`lrrspm.load_model` reads."""

@@ -29,14 +29,23 @@ _MARGIN = 2
 # Pixels that are made gray at a time: 4 MB of colours.
 _STRIP = 2**20
 
+Source = str | os.PathLike[str] | BinaryIO
+"""A picture file: its path, or an open binary file that can seek."""
+
 
 class ImageError(ValueError):
     """A picture that cannot be used; the message names the file and the reason."""
 
-    def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
-        super().__init__(f"{os.fspath(path)}: {reason}")
-        self.path = os.fspath(path)
+    def __init__(self, source: Source, reason: str) -> None:
+        self.path = source_name(source)
         self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
+
+
+def source_name(source: Source) -> str:
+    """What a picture file is called in messages."""
+    name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", None)
+    return os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the picture"
 
 
 class TooLargeError(ImageError):
@@ -56,9 +65,9 @@ class Pixels(NamedTuple):
     excess: tuple[float, float]
 
 
-def decode(path: str | os.PathLike[str], max_side: int | None) -> Pixels:
+def decode(source: Source, max_side: int | None) -> Pixels:
     """Gray pixels of a picture file, upright."""
-    with opened(path, max_side) as (picture, reduction, size):
+    with opened(source, max_side) as (picture, reduction, size):
         return upright(picture, reduction, size)
 
 
@@ -74,6 +83,37 @@ def upright(picture: Image.Image, reduction: int, size: tuple[int, int]) -> Pixe
     ]
     turned = gray[:: steps[0], :: steps[1]]
     return Pixels(turned, (height, width), reduction, (excess[0], excess[1]))
+
+
+def colours(source: Source, side: int) -> Image.Image:
+    """A picture file for people to look at: RGB, upright, its longer side at most ``side``."""
+    with opened(source, side) as (picture, _, size):
+        transposed, *steps = _TURNS[_orientation(picture)]
+        scale = min(1.0, side / max(size))
+        width, height = (max(1, round(scale * length)) for length in size)
+        small = _shrink_colours(picture, max(1, max(picture.size) // (2 * max(width, height))))
+    if small.size != (width, height):
+        small = small.resize((width, height), Image.Resampling.LANCZOS)
+    pixels = np.asarray(small)
+    if transposed:
+        pixels = pixels.transpose(1, 0, 2)
+    return Image.fromarray(np.ascontiguousarray(pixels[:: steps[0], :: steps[1]]))
+
+
+def _shrink_colours(picture: Image.Image, times: int) -> Image.Image:
+    """RGB at a fraction of the size, a strip at a time like :func:`_gray`."""
+    width, height = picture.size
+    deep = levels(picture)
+    rows = max(1, _STRIP // (width * times)) * times
+    small = Image.new("RGB", (-(-width // times), -(-height // times)))
+    for top in range(0, height, rows):
+        strip = picture.crop((0, top, width, min(height, top + rows)))
+        if deep is not None:
+            plain = Image.fromarray(_reduce_levels(strip, *deep)).convert("RGB")
+        else:
+            plain = _opaque(strip).convert("RGB")
+        small.paste(plain.reduce(times), (0, top // times))
+    return small
 
 
 class _Strict:
@@ -106,20 +146,23 @@ _strict = _Strict()
 
 @contextmanager
 def opened(
-    path: str | os.PathLike[str], max_side: int | None = None
+    source: Source, max_side: int | None = None
 ) -> Iterator[tuple[Image.Image, int, tuple[int, int]]]:
     """A picture file, decoded; whatever is wrong with it becomes an ImageError.
 
     Yields the picture, how many times it is reduced, and its full width and height.
     """
     try:
-        _check_file(path)
         # Given a path, Pillow maps some files into memory: a crash where another process cuts
         # the file short, and wrong rows where a TIFF is to be turned.
-        with open(path, "rb") as file, _strict, Image.open(file, formats=_FORMATS) as picture:
-            _check_header(path, picture)
+        with (
+            _bytes_of(source) as file,
+            _strict,
+            Image.open(file, formats=_FORMATS) as picture,
+        ):
+            _check_header(source, picture)
             if is_jpeg(picture):
-                _check_scans(path, file)
+                _check_scans(source, file)
             full = picture.size
             reduction = _reduce(picture, max_side)
             picture.load()
@@ -128,48 +171,67 @@ def opened(
     except ImageError:
         raise
     except FileNotFoundError:
-        raise ImageError(path, "no such file") from None
+        raise ImageError(source, "no such file") from None
     except UnidentifiedImageError:
         raise ImageError(
-            path, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
+            source, "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
         ) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise TooLargeError(path, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
+        raise TooLargeError(source, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
     except MemoryError:
         raise
     except Exception as error:  # decoders raise almost anything on a damaged file
-        raise ImageError(path, f"cannot be read: {error or type(error).__name__}") from error
+        raise ImageError(source, f"cannot be read: {error or type(error).__name__}") from error
 
 
-def _check_file(path: str | os.PathLike[str]) -> None:
+@contextmanager
+def _bytes_of(source: Source) -> Iterator[BinaryIO]:
+    """The file of a picture, open at its beginning; it has a size that can be right."""
+    if isinstance(source, (str, os.PathLike)):
+        _check_kind(source)
+        with open(source, "rb") as file:
+            _check_size(source, os.fstat(file.fileno()).st_size)
+            yield file
+    else:
+        _check_size(source, source.seek(0, os.SEEK_END))
+        source.seek(0)
+        yield source
+
+
+def _check_kind(path: str | os.PathLike[str]) -> None:
     """Opening a pipe would wait for whoever writes to it."""
-    state = os.stat(path)
-    if stat.S_ISDIR(state.st_mode):
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
         raise ImageError(path, "a folder without pictures")
-    if not stat.S_ISREG(state.st_mode):
+    if not stat.S_ISREG(mode):
         raise ImageError(path, "not an ordinary file")
-    if state.st_size == 0:
-        raise ImageError(path, "the file is empty")
-    if state.st_size > MAX_BYTES:
-        raise TooLargeError(path, f"{state.st_size:,} bytes are more than {MAX_BYTES:,}")
 
 
-def _check_header(path: str | os.PathLike[str], picture: Image.Image) -> None:
+def _check_size(source: Source, size: int) -> None:
+    if size == 0:
+        raise ImageError(source, "the file is empty")
+    if size > MAX_BYTES:
+        raise TooLargeError(source, f"{size:,} bytes are more than {MAX_BYTES:,}")
+
+
+def _check_header(source: Source, picture: Image.Image) -> None:
     """Refuse what would take too much memory or time to decode."""
     width, height = picture.size
     if width * height > _MAX_PIXELS:
         raise TooLargeError(
-            path, f"{width} x {height} pixels are more than {_MAX_PIXELS:,}; shrink it first"
+            source, f"{width} x {height} pixels are more than {_MAX_PIXELS:,}; shrink it first"
         )
     if max(width, height) > _LONGEST:
-        raise TooLargeError(path, f"{width} x {height} pixels: a side is over {_LONGEST:,}; cut it")
+        raise TooLargeError(
+            source, f"{width} x {height} pixels: a side is over {_LONGEST:,}; cut it"
+        )
 
 
 def is_jpeg(picture: Image.Image) -> bool:
     return picture.format in ("JPEG", "MPO")  # MPO: a JPEG with others behind it
 
 
-def _check_scans(path: str | os.PathLike[str], file: BinaryIO) -> None:
+def _check_scans(source: Source, file: BinaryIO) -> None:
     """Refuse a JPEG of very many passes over the picture."""
     place = file.tell()
     file.seek(0)
@@ -177,7 +239,7 @@ def _check_scans(path: str | os.PathLike[str], file: BinaryIO) -> None:
     file.seek(place)
     # Few files have as many as look like scans, so few are gone through.
     if content.count(b"\xff\xda") > _MAX_SCANS and _count_scans(content) > _MAX_SCANS:
-        raise TooLargeError(path, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
+        raise TooLargeError(source, f"a JPEG of more than {_MAX_SCANS} scans; save it anew")
 
 
 # After a scan's header come its codes, in which 0xFF stands before 0 or a restart marker alone.
@@ -264,15 +326,21 @@ def _gray(picture: Image.Image) -> NDArray[np.uint8]:
 def _gray_strip(picture: Image.Image, deep: tuple[int, int] | None) -> NDArray[np.uint8]:
     if deep is not None:
         return _reduce_levels(picture, *deep)
-    if "A" in picture.getbands() or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        white = Image.new("RGBA", picture.size, "white")
-        picture = Image.alpha_composite(white, picture).convert("RGB")
-    elif picture.mode == "1":
+    picture = _opaque(picture)
+    if picture.mode == "1":
         picture = picture.convert("L")
     if picture.mode == "L":
         return np.asarray(picture)
     return weigh_colours(np.asarray(picture.convert("RGB")))
+
+
+def _opaque(picture: Image.Image) -> Image.Image:
+    """A picture laid over white where it is transparent."""
+    if "A" not in picture.getbands() and "transparency" not in picture.info:
+        return picture
+    picture = picture.convert("RGBA")
+    white = Image.new("RGBA", picture.size, "white")
+    return Image.alpha_composite(white, picture).convert("RGB")
 
 
 def _reduce_levels(picture: Image.Image, black: int, white: int) -> NDArray[np.uint8]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .classifier import ImageClassifier, fit_together
+from .draw import draw_predictions
 from .encoders import LRREncoder
 from .evaluation import evaluate, split_by_class
-from .report import draw_predictions
 from .stages import Stages
 
 TRAIN_PER_CLASS = 200

@@ -16,6 +16,7 @@ from . import config
 from .batch import fit_all, transform_all
 from .encoders import BLOCK, CodebookEncoder, LRREncoder
 from .images import read_image, shrink
+from .parallel import single_blas_thread
 from .pyramid import SpatialPyramid
 from .sift import DenseDescriptors, as_gray, dense_sift
 from .stages import Stages
@@ -164,6 +165,16 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             self.encoder_.encode(block, codes[: len(block)])
             pyramid.add(pooled, codes[: len(block)], cells[start : start + BLOCK])
         return pyramid.finish(pooled)
+
+    def codes(self, descriptors: DenseDescriptors) -> NDArray[np.float32]:
+        """All codes of one image, (n, k), that :meth:`vector` pools."""
+        values = descriptors.values
+        codes = np.empty((len(values), len(self.encoder_.codebook_)), np.float32)
+        with single_blas_thread():
+            for start in range(0, len(values), BLOCK):
+                rows = slice(start, start + BLOCK)
+                self.encoder_.encode(values[rows], codes[rows])
+        return codes
 
 
 def check_images(X: Iterable[Image]) -> list[Image]:

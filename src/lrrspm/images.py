@@ -17,7 +17,7 @@ from PIL import Image
 
 from . import config
 from .decoding import ImageError as ImageError
-from .decoding import decode, is_jpeg, levels, opened
+from .decoding import Source, decode, is_jpeg, levels, opened
 from .simd import compiled
 
 
@@ -195,9 +195,16 @@ def read_image(
     from there: a fraction of the time and memory, and nearly the same values.
     Smaller pictures and other formats are decoded in full.
     """
-    gray, shape, reduction, excess = decode(path, max_side)
+    return read_with_shape(path, max_side)[0]
+
+
+def read_with_shape(
+    source: Source, max_side: int | None
+) -> tuple[NDArray[np.float32], tuple[int, int]]:
+    """Gray values as :func:`read_image` gives them, and the shape that the picture has itself."""
+    gray, shape, reduction, excess = decode(source, max_side)
     image = np.divide(gray, 255, dtype=np.float32, order="C")
-    return _shrink(image, max_side, shape, reduction, excess)
+    return _shrink(image, max_side, shape, reduction, excess), shape
 
 
 def image_digest(path: str | os.PathLike[str]) -> str:

@@ -52,6 +52,33 @@ def _pad(X: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.pad(X, ((0, missing), (0, 0))) if missing else X
 
 
+def intersection_weights(
+    x: NDArray[np.float32], Y: NDArray[np.float32], coefficients: NDArray[Any]
+) -> NDArray[np.float64]:
+    r"""Weights w for which w . x is the sum of a row's weighted intersection kernels.
+
+    .. math:: w_d = \frac{1}{x_d} \sum_i a_i \min(x_d, y_{id})
+
+    and 0 where x_d is: the kernel is a sum over columns, so a score is one
+    too. p d minima, in float64 since the coefficients nearly cancel.
+    """
+    sums = _sum_minima(x, Y, coefficients.astype(np.float64))
+    return np.divide(sums, x, out=np.zeros_like(sums), where=x > 0)
+
+
+@compiled("contract")
+def _sum_minima(
+    x: NDArray[np.float32], Y: NDArray[np.float32], coefficients: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Reads Y once; the sums stay in cache."""
+    sums = np.zeros(x.size, np.float64)
+    for i in range(Y.shape[0]):
+        row = Y[i]
+        for t in range(x.size):
+            sums[t] += coefficients[i] * np.float64(min(x[t], row[t]))
+    return sums
+
+
 @compiled("contract", "reassoc", "nnan", "nsz")
 def _fill_intersection(
     X: NDArray[np.float32],

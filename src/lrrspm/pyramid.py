@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -136,12 +137,77 @@ class SpatialPyramid:
 
     def finish(self, pooled: Pooled) -> NDArray[np.float32]:
         """The vector of an image from its finest grid."""
+        vector = self._merge(pooled).ravel()
+        norm = self._norm(vector)
+        if norm > 0:
+            vector *= np.float32(1 / norm)
+        return vector
+
+    def attribute(
+        self, codes: NDArray[np.float32], cells: NDArray[np.int64], weights: NDArray[Any]
+    ) -> NDArray[np.float64]:
+        r"""What each patch adds to the product of weights and an image's vector.
+
+        .. math:: e_i = \sum_{c, j} w_{cj} v_{cj} \, [i = \arg\max_{l \in c} |c_{lj}|]
+
+        for maxima, the first of which has it all where several are equal.
+        Means and sums are shared by all patches of a cell, each by its own
+        code. Together the patches add ``weights @ vector``.
+
+        Parameters
+        ----------
+        codes : array of shape (n, k), float32
+        cells : array of shape (n,)
+            What :meth:`cells` says of the patches.
+        weights : array of shape (n_cells * k,)
+
+        Returns
+        -------
+        ndarray of shape (n,), float64
+
+        Notes
+        -----
+        One comparison or one product a code entry; coarser levels are made
+        from the finest grid, as in pooling.
+        """
+        pooled = self.start(codes.shape[1])
+        self.add(pooled, codes, cells)
+        values = self._merge(pooled)
+        slopes = weights.astype(np.float64).reshape(values.shape)
+        slopes /= self._norm(values.ravel()) or 1
+        shares = np.zeros(len(codes))
+        if self.pooling in ("max", "signed_max"):
+            first = _first_of_maxima(codes, cells, pooled.values, self.pooling == "max")
+            for _, rows, parents in self._grids():
+                evidence = slopes[rows] * values[rows]
+                _credit(pooled.values, first, parents, values[rows], evidence, shares)
+            return shares
+        fine = np.zeros(pooled.values.shape)
+        for (_, rows, parents), weight in zip(self._grids(), self._weights(), strict=True):
+            if self.pooling == "average":
+                counts = np.bincount(parents, pooled.counts)[:, None]
+                fine += (slopes[rows] / np.maximum(counts, 1))[parents]
+            else:
+                fine += slopes[rows][parents] * (weight / max(pooled.counts.sum(), 1))
+        for cell in np.unique(cells):
+            inside = cells == cell
+            shares[inside] = codes[inside] @ fine[cell]
+        return shares
+
+    def _grids(self) -> Iterator[tuple[int, slice, NDArray[np.int64]]]:
+        """Of each level: cells along a side, its rows, and where each of the finest cells belongs."""
+        side, first = math.lcm(*self.levels), 0
+        for n in self.levels:
+            lines = np.arange(side) // (side // n)
+            yield n, slice(first, first + n * n), np.add.outer(lines * n, lines).ravel()
+            first += n * n
+
+    def _merge(self, pooled: Pooled) -> NDArray[np.float32]:
+        """Cells of all levels, (n_cells, k), not normalised."""
         side = math.lcm(*self.levels)
         cells = np.empty((self.n_cells, pooled.values.shape[1]), np.float32)
-        first = 0
-        for n, weight in zip(self.levels, self._weights(), strict=True):
-            part = cells[first : first + n * n]
-            first += n * n
+        for (n, rows, _), weight in zip(self._grids(), self._weights(), strict=True):
+            part = cells[rows]
             if self.pooling in ("max", "signed_max"):
                 _merge_max(pooled.values, side, n, part)
                 continue
@@ -151,9 +217,8 @@ class SpatialPyramid:
                 part /= np.maximum(fine.sum(axis=(1, 3)).reshape(-1, 1), 1).astype(np.float32)
             else:
                 part *= np.float32(weight / max(pooled.counts.sum(), 1))
-        vector = cells.ravel()
-        vector[np.isneginf(vector)] = 0  # empty cells of a signed maximum
-        return self._normalize(vector)
+        cells[np.isneginf(cells)] = 0  # empty cells of a signed maximum
+        return cells
 
     def _weights(self) -> list[float]:
         """1/2^L for the coarsest of L + 1 levels, 1/2^(L - l + 1) for the l-th after it."""
@@ -161,16 +226,13 @@ class SpatialPyramid:
         ranks = [sorted(self.levels).index(n) for n in self.levels]
         return [0.5 ** (last - max(rank - 1, 0)) for rank in ranks]
 
-    def _normalize(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _norm(self, vector: NDArray[np.float32]) -> float:
+        """What a vector is to be divided by; 0 for a vector of zeros."""
         if self.norm == "l2":
-            norm = math.sqrt(np.dot(vector, vector))
-        elif self.norm == "l1":
-            norm = float(np.abs(vector).sum(dtype=np.float64))
-        else:
-            return vector
-        if norm > 0:
-            vector *= np.float32(1 / norm)
-        return vector
+            return math.sqrt(np.dot(vector, vector))
+        if self.norm == "l1":
+            return float(np.abs(vector).sum(dtype=np.float64))
+        return 1.0
 
 
 @compiled()
@@ -247,3 +309,46 @@ def _merge_sum(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.flo
             target = out[(row // ratio) * n + column // ratio]
             for j in range(source.size):
                 target[j] += source[j]
+
+
+@compiled()
+def _first_of_maxima(
+    codes: NDArray[np.float32],
+    cells: NDArray[np.int64],
+    pooled: NDArray[np.float32],
+    absolute: bool,
+) -> NDArray[np.int64]:
+    """The first patch of each finest cell whose code is its maximum; n where there is none.
+
+    From the last patch to the first, so that each may overwrite the one before:
+    one comparison a code entry, without a branch.
+    """
+    first = np.full(pooled.shape, len(codes), np.int64)
+    for i in range(len(codes) - 1, -1, -1):
+        code, best, winner = codes[i], pooled[cells[i]], first[cells[i]]
+        for j in range(code.size):
+            value = abs(code[j]) if absolute else code[j]
+            winner[j] = i if value == best[j] else winner[j]
+    return first
+
+
+@compiled()
+def _credit(
+    fine: NDArray[np.float32],
+    first: NDArray[np.int64],
+    parents: NDArray[np.int64],
+    values: NDArray[np.float32],
+    evidence: NDArray[np.float64],
+    shares: NDArray[np.float64],
+) -> None:
+    """Add the evidence of one level's cells to the first patches that have their values."""
+    winners = np.full(values.shape, len(shares), np.int64)
+    for cell in range(len(parents)):
+        best, winner = values[parents[cell]], winners[parents[cell]]
+        for j in range(best.size):
+            if fine[cell, j] == best[j]:
+                winner[j] = min(winner[j], first[cell, j])
+    for c in range(len(values)):
+        for j in range(values.shape[1]):
+            if winners[c, j] < len(shares):
+                shares[winners[c, j]] += evidence[c, j]

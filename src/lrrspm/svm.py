@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_non_negative, valida
 
 from . import config
 from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
-from .kernels import KERNELS, kernel_matrix
+from .kernels import KERNELS, intersection_weights, kernel_matrix
 from .parallel import single_blas_thread, workers
 
 
@@ -124,6 +124,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
 
+    def weights_at(self, x: Floats, row: int) -> tuple[NDArray[Any], float]:
+        """Weights (d,) and a constant: the score of x is their product with x, plus that."""
+        return self.coef_[row], float(self.intercept_[row])
+
 
 class KernelSVM(ClassifierMixin, BaseEstimator):
     r"""Kernel support vector machine, one against the rest, without intercept.
@@ -227,6 +231,16 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         """The class of the largest score of each row, (n,)."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
+
+    def weights_at(self, x: Floats, row: int) -> tuple[NDArray[Any], float]:
+        """As in LinearSVM, for the intersection kernel; they hold for this one x alone."""
+        if self.kernel != "intersection":
+            raise ValueError(
+                f"scores of the kernel {self.kernel!r} are not taken apart, only of 'intersection'"
+            )
+        vector = np.require(x, np.float32, ["C", "W"])
+        support = np.require(self.support_vectors_, np.float32, ["C", "W"])
+        return intersection_weights(vector, support, self.dual_coef_[row]), 0.0
 
     def _compute(self, X: Floats, Y: Floats) -> Floats:
         if self.kernel == "precomputed":
