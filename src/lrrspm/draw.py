@@ -14,7 +14,10 @@ from .files import write_atomically
 from .images import read_image
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from .evidence import Explanation
 
 # Blue and orange keep apart for colour-blind readers too; a word says it as well.
 FOR, AGAINST = "#1f6fb4", "#d1620a"
@@ -39,9 +42,89 @@ def draw_predictions(
     for axis, image, label, guess in zip(axes, images, truth, predicted, strict=False):
         axis.imshow(read_image(image), cmap="gray", vmin=0, vmax=1)
         right = label == guess
-        title = guess if right else f"{guess}\nwrong, is {label}"
-        axis.set_title(title, fontsize=8, color=FOR if right else AGAINST)
+        title = _name(guess) if right else f"{_name(guess)}\nwrong, is {_name(label)}"
+        axis.set_title(title, fontsize=8, color=FOR if right else AGAINST, parse_math=False)
     _save(figure, path)
+
+
+def draw_explanation(
+    path: str | os.PathLike[str],
+    picture: NDArray[np.uint8],
+    explanation: Explanation,
+    ranked: Sequence[tuple[str, float]],
+) -> None:
+    """Write a PNG of a picture, the evidence over it, and the scores of the best classes.
+
+    Parameters
+    ----------
+    path : path
+    picture : array of shape (h, w, 3), uint8
+    explanation : Explanation
+        With a map of the picture's shape.
+    ranked : sequence of (label, score)
+        The classes to show, best first.
+    """
+    from matplotlib.figure import Figure
+
+    height, width = picture.shape[:2]
+    # Wide pictures lie one above the other, others side by side.
+    rows, columns = (2, 1) if width > 1.5 * height else (1, 2)
+    shown = min(max(width / height, 0.6), 1.5) * 3.6 if rows == 1 else 6.0
+    tall = 4.2 if rows == 1 else 2 * 6.0 / min(width / height, 6.0) + 1.1
+    figure = Figure(figsize=(columns * shown + 3.6, tall), layout="constrained", dpi=130)
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(columns * shown, 3.6))[0]
+    axes = left.subplots(rows, columns).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    axes[0].imshow(picture)
+    axes[0].set_title("picture\n", fontsize=9)
+    gray = picture @ np.array([0.299, 0.587, 0.114])
+    limit = evidence_limit(explanation.map)
+    # Pale, so that the colours stand out on dark pictures too.
+    axes[1].imshow(160 + gray * (95 / 255), cmap="gray", vmin=0, vmax=255)
+    axes[1].imshow(evidence_colours(explanation.map, limit))
+    axes[1].set_title(
+        f"evidence for {_name(explanation.label)}\n{explanation.score:+.2f} in all",
+        fontsize=9,
+        parse_math=False,
+    )
+    scores, key = right.subplots(2, 1, height_ratios=(12, 1))
+    _draw_scores(scores, ranked, _name(explanation.label))
+    _draw_key(key, limit)
+    _save(figure, path)
+
+
+def _draw_scores(axis: Axes, ranked: Sequence[tuple[str, float]], chosen: str) -> None:
+    """Bars of the classes' scores, the explained one in bold."""
+    names = [_name(label) for label, _ in ranked]
+    values = [score for _, score in ranked]
+    bars = axis.barh(range(len(values)), values, color=[FOR if v > 0 else AGAINST for v in values])
+    axis.bar_label(bars, fmt="%+.2f", padding=3, fontsize=8)
+    axis.set_yticks(range(len(values)), names, fontsize=8, parse_math=False)
+    for tick, name in zip(axis.get_yticklabels(), names, strict=True):
+        tick.set_fontweight("bold" if name == chosen else "normal")
+    axis.invert_yaxis()
+    axis.margins(x=0.25)
+    axis.axvline(0, color="0.3", linewidth=0.8)
+    axis.tick_params(axis="x", labelsize=7)
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+    axis.set_title("scores: above 0 means yes", fontsize=9)
+
+
+def _draw_key(axis: Axes, limit: float) -> None:
+    """What the colours mean: from against, over nothing, to for."""
+    scale = np.linspace(-limit, limit, 201, dtype=np.float32)[None]
+    axis.imshow(evidence_colours(scale, limit), aspect="auto", extent=(-1, 1, 0, 1))
+    axis.set_xticks([-1, 0, 1], ["against", "no evidence", "for"], fontsize=8)
+    axis.set_yticks([])
+    axis.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _name(label: object) -> str:
+    """A class's name as a font can show it, not too long."""
+    name = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(label))
+    return name if len(name) <= 32 else f"{name[:31]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def evidence_limit(*maps: NDArray[np.float32]) -> float:

@@ -32,8 +32,9 @@ class Explanation(NamedTuple):
         Patch centres in pixels of the image as it was given, before it was
         shrunk; the centre of the top left pixel is (0, 0).
     map : ndarray of shape (h, w), float32
-        The contributions, each spread evenly over its patch, in pixels of the
-        image as it was given (upright). Sums to ``score - intercept``.
+        The contributions, each spread over its patch (a tent, highest in the
+        middle), in pixels of the image as it was given, upright. Sums to
+        ``score - intercept``.
     """
 
     label: Any
@@ -138,7 +139,7 @@ class Examination:
         xs: NDArray[np.float64],
         shape: tuple[int, int],
     ) -> NDArray[np.float32]:
-        """The map: every share spread evenly over the part of its patch that is in the image.
+        """The map: every share spread over the part of its patch that is in the image.
 
         Patches lie on a grid, so it is two products, h ny nx + h nx w.
         """
@@ -152,9 +153,13 @@ class Examination:
 
 
 def _cover(extent: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """The share of each interval (n, 2) in each of the pixels, (size, n); columns sum to 1."""
-    edges = np.clip(extent, 0, size)
-    pixels = np.arange(size)[:, None]
-    covered = np.minimum(edges[:, 1], pixels + 1) - np.maximum(edges[:, 0], pixels)
-    covered = np.maximum(covered, 0)
-    return covered / covered.sum(axis=0)
+    """The share of each patch's tent in each pixel, (size, n); columns sum to 1.
+
+    The tent rises from the patch's first edge to its centre and falls to its
+    last; u is how far along the patch a pixel's edge lies.
+    """
+    first, last = extent.T
+    u = np.clip((np.arange(size + 1)[:, None] - first) / (last - first), 0, 1)
+    below = np.where(u < 0.5, 2 * u**2, 1 - 2 * (1 - u) ** 2)
+    shares = np.diff(below, axis=0)
+    return shares / shares.sum(axis=0)

@@ -195,7 +195,7 @@ class SpatialPyramid:
         return shares
 
     def _grids(self) -> Iterator[tuple[int, slice, NDArray[np.int64]]]:
-        """Of each level: cells along a side, its rows, and where each of the finest cells belongs."""
+        """Of each level: cells along a side, its rows, and where each finest cell belongs."""
         side, first = math.lcm(*self.levels), 0
         for n in self.levels:
             lines = np.arange(side) // (side // n)

@@ -1,0 +1,97 @@
+"""The command that shows why a picture was taken for what it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .app import command
+from .options import Json, ModelPath
+from .terminal import print_json, print_rich, printable, text
+
+_SIDE = 900  # longer side of the picture that is drawn
+
+
+@command
+def explain(
+    model: ModelPath,
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", readable=False, help="A picture.")],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="PNG", help="Where to draw it."),
+    ] = Path("evidence.png"),
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label", metavar="NAME", help="The class to explain; else the one that wins."
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Show where on a picture the evidence for a class is, and where what speaks against it.
+
+    The score of a class is a sum over small patches of the picture. Blue patches raise it,
+    orange ones lower it; all together are the score. --json prints every patch's part.
+
+    Example: lrrspm explain my.lrrspm new.jpg -o why.png --label forest
+    """
+    from ..files import check_target
+
+    if output.suffix.lower() != ".png":
+        raise typer.BadParameter(
+            f"pictures are drawn as PNG; end the name in .png, got {output}", param_hint="--output"
+        )
+    check_target(output)
+    import numpy as np
+
+    from ..classifier import load_model
+    from ..decoding import colours
+    from ..draw import draw_explanation
+
+    classifier = load_model(model)
+    names = [str(name) for name in classifier.classes_]
+    if label is not None and label not in names:
+        raise ValueError(f"the model knows no class {label!r}; it knows: {', '.join(names)}")
+    examination = classifier.examine(image)
+    picture = np.asarray(colours(image, _SIDE))
+    wanted = None if label is None else classifier.classes_.tolist()[names.index(label)]
+    found = examination.explain(wanted, shape=(picture.shape[0], picture.shape[1]))
+    order = np.argsort(-examination.scores, kind="stable")
+    ranked = [(names[i], float(examination.scores[i])) for i in order]
+    shown = [
+        pair for place, pair in enumerate(ranked) if place < top or pair[0] == str(found.label)
+    ]
+    draw_explanation(output, picture, found, shown)
+    if as_json:
+        print_json(
+            model=str(model),
+            path=str(image),
+            output=str(output),
+            label=str(found.label),
+            score=found.score,
+            intercept=found.intercept,
+            top=[{"label": name, "score": score} for name, score in ranked[:top]],
+            width=examination.shape[1],
+            height=examination.shape[0],
+            x=found.x.tolist(),
+            y=found.y.tolist(),
+            contributions=found.contributions.tolist(),
+        )
+        return
+    from rich.table import Table
+
+    table = Table("class", box=None, pad_edge=False)
+    table.add_column("score", justify="right")
+    for name, score in shown:
+        table.add_row(text(name), f"{score:+.2f}")
+    print_rich(table)
+    gains = found.contributions
+    print(
+        f"{printable(found.label)}: {gains[gains > 0].sum():+.2f} for, "
+        f"{gains[gains < 0].sum():+.2f} against, {found.intercept:+.2f} without any patch; "
+        f"patches: {len(gains)}"
+    )
+    print(f"wrote {printable(output)}")
