@@ -115,35 +115,61 @@ def lrr_codes(X, codebook, regularization, threshold, normalize=False):
     return np.array(codes)
 
 
-def pool(codes, x, y, width, height, levels=(1, 2, 4), pooling="max", norm="l2"):
-    cells = []
+def patches_of_cells(x, y, width, height, levels):
+    """For every cell of every level the level's weight and the indices of the patches in it."""
     # The finest level weighs most: 1/2, 1/4, ..., and the two coarsest the same.
     finest_first = sorted(levels, reverse=True)
     weights = [2.0 ** -(i + 1) for i in range(len(levels) - 1)]
     weights.append(weights[-1] if weights else 1.0)
     for n in levels:
-        weight = weights[finest_first.index(n)]
         for row in range(1, n + 1):
             for column in range(1, n + 1):
                 inside = [
                     i
-                    for i in range(len(codes))
+                    for i in range(len(x))
                     if math.ceil((x[i] + 1) / (width / n)) == column
                     and math.ceil((y[i] + 1) / (height / n)) == row
                 ]
-                if not inside:
-                    cells.append(np.zeros(codes.shape[1]))
-                elif pooling == "max":
-                    cells.append(np.abs(codes[inside]).max(axis=0))
-                elif pooling == "signed_max":
-                    cells.append(codes[inside].max(axis=0))
-                elif pooling == "average":
-                    cells.append(codes[inside].mean(axis=0))
-                else:
-                    cells.append(weight * codes[inside].sum(axis=0) / len(codes))
+                yield weights[finest_first.index(n)], inside
+
+
+def pool(codes, x, y, width, height, levels=(1, 2, 4), pooling="max", norm="l2"):
+    cells = []
+    for weight, inside in patches_of_cells(x, y, width, height, levels):
+        if not inside:
+            cells.append(np.zeros(codes.shape[1]))
+        elif pooling == "max":
+            cells.append(np.abs(codes[inside]).max(axis=0))
+        elif pooling == "signed_max":
+            cells.append(codes[inside].max(axis=0))
+        elif pooling == "average":
+            cells.append(codes[inside].mean(axis=0))
+        else:
+            cells.append(weight * codes[inside].sum(axis=0) / len(codes))
     vector = np.concatenate(cells)
     length = {"l2": np.linalg.norm(vector), "l1": np.abs(vector).sum(), None: 1}[norm]
     return vector / length if length > 0 else vector
+
+
+def attribute(codes, x, y, width, height, weights, levels, pooling, norm):
+    """What each patch adds to weights @ vector."""
+    plain = pool(codes, x, y, width, height, levels, pooling, None)
+    length = {"l2": np.linalg.norm(plain), "l1": np.abs(plain).sum(), None: 1}[norm]
+    slopes = weights.reshape(-1, codes.shape[1]) / (length if length > 0 else 1)
+    shares = np.zeros(len(codes))
+    for cell, (weight, inside) in enumerate(patches_of_cells(x, y, width, height, levels)):
+        for j in range(codes.shape[1]):
+            values = [abs(codes[i, j]) if pooling == "max" else codes[i, j] for i in inside]
+            if "max" in pooling and inside:
+                winner = values.index(max(values))  # the first of equal ones
+                shares[inside[winner]] += slopes[cell, j] * values[winner]
+            elif pooling == "average":
+                for i, value in zip(inside, values, strict=True):
+                    shares[i] += slopes[cell, j] * value / len(inside)
+            elif pooling == "histogram":
+                for i, value in zip(inside, values, strict=True):
+                    shares[i] += slopes[cell, j] * weight * value / len(codes)
+    return shares
 
 
 def lloyd_step(X, centres):

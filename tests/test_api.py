@@ -6,6 +6,7 @@ import pytest
 import lrrspm
 
 PUBLIC = [
+    "Explanation",
     "ImageClassifier",
     "KernelSVM",
     "LLCEncoder",

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
 from lrrspm import KernelSVM
-from lrrspm.kernels import KERNELS, kernel_matrix
+from lrrspm.kernels import KERNELS, intersection_weights, kernel_matrix
 from lrrspm.parallel import workers
 
 from . import naive
@@ -24,6 +24,14 @@ def test_kernels_agree_with_naive(n, p, d, name, seed):
     X, Y = (np.maximum(0, rng.normal(size=(r, d))).astype(np.float32) for r in (n, p))
     expected = getattr(naive, name)(X.astype(float), Y.astype(float))
     np.testing.assert_allclose(kernel_matrix(name, X, Y, None), expected, atol=1e-4, rtol=1e-5)
+
+
+def test_intersection_weights_by_hand():
+    x = np.array([0.5, 0.0, 0.25], np.float32)
+    Y = np.array([[0.25, 0.5, 0.25], [1.0, 0.0, 0.125]], np.float32)
+    # Minima: (1/4, 0, 1/4) and (1/2, 0, 1/8).
+    weights = intersection_weights(x, Y, np.array([2.0, -1.0]))
+    np.testing.assert_array_equal(weights, [(0.5 - 0.5) / 0.5, 0, (0.5 - 0.125) / 0.25])
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))

@@ -42,6 +42,45 @@ def test_agrees_with_naive(n, width, height, levels, pooling, norm, seed):
     np.testing.assert_allclose(vector, expected, atol=2e-6, rtol=1e-5)
 
 
+@settings(deadline=None, max_examples=60)
+@given(
+    n=st.integers(0, 40),
+    width=st.integers(1, 50),
+    height=st.integers(1, 50),
+    levels=st.sampled_from([(1,), (1, 2, 4), (4, 1), (1, 2, 3)]),
+    pooling=st.sampled_from(POOLINGS),
+    norm=st.sampled_from(NORMS),
+    ties=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_attribution_agrees_with_naive_and_adds_up(
+    n, width, height, levels, pooling, norm, ties, seed
+):
+    rng = np.random.default_rng(seed)
+    codes = rng.normal(size=(n, 3)).astype(np.float32)
+    if ties:
+        codes = np.round(codes)
+    x, y = rng.integers(0, 2 * width - 1, n) / 2, rng.integers(0, 2 * height - 1, n) / 2
+    pyramid = SpatialPyramid(levels, pooling, norm)
+    weights = rng.normal(size=pyramid.n_cells * 3).astype(np.float32)
+    shares = pyramid.attribute(codes, pyramid.cells(x, y, width, height), weights)
+    expected = naive.attribute(codes, x, y, width, height, weights, levels, pooling, norm)
+    np.testing.assert_allclose(shares, expected, atol=1e-5, rtol=1e-5)
+    score = weights.astype(np.float64) @ pyramid.pool(codes, x, y, width, height)
+    np.testing.assert_allclose(shares.sum(), score, atol=1e-5)
+
+
+def test_the_first_of_equal_maxima_has_it_all():
+    # The second and third patch share the largest value; the second lies in another fine cell
+    # than the first, and comes before the third, which lies in the first fine cell.
+    codes = np.array([[1.0], [-2.0], [2.0]], np.float32)
+    pyramid = SpatialPyramid((1, 2), norm=None)
+    cells = pyramid.cells([0, 3, 0], [0, 0, 1], 4, 4)
+    np.testing.assert_array_equal(cells, [0, 1, 0])
+    shares = pyramid.attribute(codes, cells, np.array([100, 10, 1, 0, 0], np.float32))
+    np.testing.assert_array_equal(shares, [0, 202, 20])
+
+
 def test_by_hand():
     # Two patches, one in the left and one in the right half of a 4x2 image.
     vector = SpatialPyramid((1, 2)).pool([[3.0], [-4.0]], [0.5, 2.5], [0, 0], 4, 2)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .classifier import ImageClassifier, load_model
     from .codebook import learn_codebook
     from .encoders import LLCEncoder, LRREncoder, VQEncoder
+    from .evidence import Explanation
     from .features import SpatialPyramidFeatures
     from .images import find_images, read_image
     from .pyramid import SpatialPyramid
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .svm import KernelSVM, LinearSVM
 
 _HOMES = {
+    "Explanation": "evidence",
     "ImageClassifier": "classifier",
     "KernelSVM": "svm",
     "LLCEncoder": "encoders",
@@ -40,6 +42,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Explanation",
     "ImageClassifier",
     "KernelSVM",
     "LLCEncoder",

@@ -1,0 +1,273 @@
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from benchmarks.evidence import REGION, made_images, measure_falls, share_on_region
+from lrrspm import ImageClassifier, KernelSVM, find_images, load_model
+from lrrspm.evaluation import split_by_class
+from lrrspm.evidence import Explanation
+from lrrspm.methods import METHODS
+
+from .conftest import draw
+
+
+def adds_up(classifier, image, label=None):
+    """An explanation, with everything checked that holds for each."""
+    found = classifier.explain(image, label)
+    n = len(found.contributions)
+    assert found.x.shape == found.y.shape == (n,)
+    assert found.contributions.dtype == np.float64
+    assert found.map.dtype == np.float32
+    scores = np.atleast_1d(classifier.decision_function([image])[0])
+    if len(classifier.classes_) == 2:
+        scores = np.array([-scores[0], scores[0]])
+    if label is None:
+        assert found.label == classifier.predict([image])[0]
+    else:
+        assert found.label == label
+    assert found.score == scores[classifier.classes_.tolist().index(found.label)]
+    assert found.contributions.sum() + found.intercept == pytest.approx(found.score, abs=1e-5)
+    assert found.map.sum() + found.intercept == pytest.approx(found.score, abs=1e-5)
+    return found
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def random_models(request):
+    """Models of one method whose SVM is as good as random, of two and of five classes."""
+    rng = np.random.default_rng(0)
+    images = [draw("dots", rng) for _ in range(10)]
+    made = []
+    for n_classes in (2, 5):
+        model = ImageClassifier(method=request.param, random_state=0, n_samples=2000)
+        model.encoder = METHODS[request.param].encoder(codebook_size=11)
+        model.fit(images, np.arange(10) % n_classes)
+        if METHODS[request.param].kernel is None:
+            model.svm_.coef_ = rng.normal(size=model.svm_.coef_.shape).astype(np.float32)
+            model.svm_.intercept_ = rng.normal(size=len(model.svm_.coef_)).astype(np.float32)
+        else:
+            model.svm_.dual_coef_ = rng.normal(size=model.svm_.dual_coef_.shape)
+        made.append(model)
+    return made
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    height=st.integers(1, 70),
+    width=st.integers(1, 70),
+    label=st.integers(0, 4),
+    seed=st.integers(0),
+)
+def test_evidence_of_random_models_adds_up(random_models, height, width, label, seed):
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 256, (height, width)).astype(np.uint8)
+    for model in random_models:
+        assert adds_up(model, image).map.shape == (height, width)
+        adds_up(model, image, label % len(model.classes_))
+
+
+def test_evidence_of_a_flat_image_adds_up(random_models):
+    for model in random_models:
+        adds_up(model, np.zeros((40, 30), np.uint8))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", ["LS", "YaleB"])
+def test_evidence_on_real_images_adds_up(data_dir, name, method):
+    paths, labels = map(np.array, find_images(data_dir / name))
+    chosen = np.isin(labels, np.unique(labels)[:4])
+    paths, labels = paths[chosen], labels[chosen]
+    train = split_by_class(labels, 10, seed=0)
+    model = ImageClassifier(method=method, random_state=0, n_samples=20_000, n_jobs=-1)
+    model.fit(paths[train].tolist(), labels[train])
+    rest = np.setdiff1d(np.arange(len(paths)), train)
+    for path in paths[rest][:: len(rest) // 12]:
+        for label in (None, *model.classes_):
+            adds_up(model, str(path), label)
+
+
+@pytest.fixture(scope="module")
+def model(model_path):
+    return load_model(model_path)
+
+
+def test_the_map_has_the_size_of_the_image_as_given(model, tmp_path):
+    rng = np.random.default_rng(1)
+    large = Image.fromarray(draw("along", rng, 900)[:, :700])
+    large.save(tmp_path / "large.png")
+    large.save(tmp_path / "large.jpg")  # shrunk, though not reduced
+    for name in ("large.png", "large.jpg"):
+        assert adds_up(model, str(tmp_path / name)).map.shape == (900, 700)
+
+
+def test_a_reduced_photograph_has_the_map_of_the_full_one(model, tmp_path):
+    rng = np.random.default_rng(1)
+    pixels = np.kron(draw("along", rng, 100), np.ones((19, 13), np.uint8))
+    path = tmp_path / "photograph.jpg"
+    Image.fromarray(pixels).save(path, quality=95)
+    found = adds_up(model, str(path))  # 1900 x 1300 are decoded at a half
+    assert found.map.shape == (1900, 1300)
+    full = adds_up(model, pixels)
+    assert found.x == pytest.approx(full.x)
+    assert found.y == pytest.approx(full.y)
+    assert np.corrcoef(found.map.ravel(), full.map.ravel())[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_map_lies_on_the_upright_image(model, tmp_path, orientation):
+    pixels = draw("across", np.random.default_rng(2), 64)[:, :40]
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / "turned.png"
+    Image.fromarray(pixels).save(path, exif=exif)
+    with Image.open(path) as picture:
+        from PIL import ImageOps
+
+        upright = np.asarray(ImageOps.exif_transpose(picture))
+    found, expected = adds_up(model, str(path)), adds_up(model, upright)
+    np.testing.assert_array_equal(found.map, expected.map)
+
+
+def test_a_file_an_array_and_an_open_file_are_explained_alike(model, pictures):
+    path = next(iter(sorted((pictures / "dots").iterdir())))
+    with Image.open(path) as picture:
+        array = np.asarray(picture)
+    found = [model.explain(image) for image in (path, str(path), array)]
+    found.append(model.explain(io.BytesIO(path.read_bytes())))
+    for other in found[1:]:
+        assert other[:3] == found[0][:3]
+        for one, two in zip(other[3:], found[0][3:], strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_patch_centres_by_hand(model):
+    # 30 x 23 pixels: corners 1 and 7 downwards, 0 and 6 across; patches of 16.
+    found = model.explain(draw("dots", np.random.default_rng(0))[:30, :23])
+    assert found.x.tolist() == [7.5, 13.5, 7.5, 13.5, 7.5, 13.5]
+    assert found.y.tolist() == [8.5, 8.5, 14.5, 14.5, 20.5, 20.5]
+
+
+def test_patch_centres_of_a_shrunk_image(model):
+    # 600 x 600 is shrunk to 300 x 300: edges lie twice as far.
+    image = np.kron(draw("dots", np.random.default_rng(0), 300), np.ones((2, 2), np.uint8))
+    found = model.explain(image)
+    assert found.x.min() == 2 * (7.5 + (300 - 16) % 6 // 2 + 0.5) - 0.5
+    assert np.unique(np.diff(np.unique(found.x))).tolist() == [12.0]
+
+
+def test_evidence_lies_on_its_patch(model):
+    image = draw("dots", np.random.default_rng(0))[:16, :40].copy()
+    examined = model.examine(image)
+    found = examined.explain()
+    xs, ys = examined._extent(1), examined._extent(0)
+    alone = np.zeros(len(found.contributions))
+    alone[2] = 3.0
+    spread = examined._spread(alone, ys, xs, image.shape)
+    inside = slice(round(found.x[2] + 0.5) - 8, round(found.x[2] + 0.5) + 8)
+    assert spread[:, inside].sum() == pytest.approx(3)
+    assert (spread[:, inside] > 0).all()
+    assert spread.sum() == pytest.approx(3)
+    row, column = np.unravel_index(spread.argmax(), spread.shape)
+    assert abs(column - found.x[2]) <= 0.5
+    assert abs(row - found.y[2]) <= 0.5
+
+
+def test_a_map_of_another_shape_has_the_same_sum(model, pictures):
+    path = next(iter(sorted((pictures / "dots").iterdir())))
+    examined = model.examine(path)
+    small, large = (examined.explain(shape=shape) for shape in ((7, 9), (480, 480)))
+    assert small.map.shape == (7, 9)
+    assert small.map.sum() == pytest.approx(large.map.sum(), abs=1e-5)
+    # Ten times as large: each pixel is what ten by ten of the large one are.
+    own = examined.explain().map
+    np.testing.assert_allclose(
+        large.map.reshape(48, 10, 48, 10).sum(axis=(1, 3)), own, atol=1e-6 * np.abs(own).max() * 100
+    )
+
+
+def test_two_classes_have_opposite_evidence(pictures):
+    paths, labels = find_images(pictures)
+    two = [i for i, label in enumerate(labels) if label != "dots"]
+    model = ImageClassifier(random_state=0, n_samples=2000)
+    model.fit([paths[i] for i in two], [labels[i] for i in two])
+    first, second = (adds_up(model, paths[0], label) for label in ("across", "along"))
+    assert second.score == model.decision_function([paths[0]])[0]
+    assert first.score == -second.score
+    np.testing.assert_array_equal(first.contributions, -second.contributions)
+    np.testing.assert_array_equal(first.map, -second.map)
+
+
+def test_the_intercept_is_stated_apart(pictures):
+    paths, labels = find_images(pictures)
+    model = ImageClassifier(random_state=0, n_samples=2000).fit(paths, labels)
+    without = model.explain(paths[0], "dots")
+    assert without.intercept == 0
+    model.svm_.intercept_ = np.array([1, 2, 3], np.float32)
+    found = adds_up(model, paths[0], "dots")
+    assert found.intercept == 3
+    assert found.score == pytest.approx(without.score + 3)
+    np.testing.assert_array_equal(found.contributions, without.contributions)
+
+
+def test_an_explanation_is_a_small_tuple(model, pictures):
+    assert Explanation._fields == (
+        "label", "score", "intercept", "contributions", "x", "y", "map",
+    )  # fmt: skip
+    found = model.explain(pictures / "dots" / "00.png")
+    label, score, *_ = found
+    assert (label, score) == (found.label, found.score)
+    assert isinstance(score, float)
+    assert isinstance(label, str)
+
+
+def test_unknown_labels_are_named(model, pictures):
+    with pytest.raises(ValueError, match="no class 'cat'; there are: across, along, dots"):
+        model.explain(pictures / "dots" / "00.png", "cat")
+
+
+def test_an_unfitted_classifier_explains_nothing():
+    with pytest.raises(ValueError, match="not fitted"):
+        ImageClassifier().explain(np.zeros((20, 20), np.uint8))
+
+
+def test_broken_files_are_named(model, tmp_path):
+    path = tmp_path / "broken.png"
+    path.write_bytes(b"no picture")
+    with pytest.raises(ValueError, match=r"broken\.png: not a picture"):
+        model.explain(path)
+    with pytest.raises(ValueError, match="the picture: not a picture"):
+        model.explain(io.BytesIO(b"no picture"))
+    with pytest.raises(ValueError, match="the picture: the file is empty"):
+        model.explain(io.BytesIO())
+
+
+def test_other_kernels_say_that_they_are_not_taken_apart():
+    svm = KernelSVM("chi2").fit(np.eye(4), [0, 0, 1, 1])
+    with pytest.raises(ValueError, match="'chi2' are not taken apart"):
+        svm.weights_at(np.ones(4), 0)
+
+
+# Linear histograms give the plain patches' atom some weight too; benchmarks/evidence.py has theirs.
+@pytest.mark.parametrize("method", ["LrrSPM", "ScSPM", "LLC", "KernelBOF", "KernelSPM"])
+def test_evidence_lies_where_the_classes_differ(method):
+    images, labels = made_images(80)
+    # Nothing but the region differs.
+    outside = np.ones(images[0].shape, bool)
+    outside[REGION] = False
+    assert all((image[outside] == images[0][outside]).all() for image in images)
+    model = ImageClassifier(method=method, random_state=0, n_samples=20_000, n_jobs=-1)
+    model.fit(images[:60], labels[:60])
+    assert (model.predict(images[60:]) == labels[60:]).all()
+    shares = [share_on_region(model.explain(image)) for image in images[60:]]
+    assert np.mean(shares) >= 0.9
+
+
+def test_covering_strong_evidence_lowers_the_score(data_dir):
+    falls = measure_falls("YaleB", train_per_class=30)
+    for how in ("patches", "smooth"):
+        strongest, random = falls[how]
+        assert strongest > 0.1
+        assert strongest >= 3 * random
