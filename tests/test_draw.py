@@ -36,7 +36,7 @@ def test_colours_of_any_scale(value):
     assert evidence_colours(plain)[1, 2, 3] == (round(255 * 0.85) if value else 0)
 
 
-def test_blue_and_orange_differ_in_lightness_for_nobody_but_in_hue_for_all():
+def test_colours_keep_apart_for_colour_blind_people():
     """Without red or green receptors (Viénot's projections) both colours stay far apart."""
     protan = np.array([[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]])
     deutan = np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]])

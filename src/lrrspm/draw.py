@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -163,6 +164,9 @@ def _channels(colour: str) -> tuple[int, ...]:
 
 def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
     content = io.BytesIO()
-    # No software version or date inside, so that the same input gives the same bytes.
-    figure.savefig(content, format="png", metadata={"Software": None})
+    with warnings.catch_warnings():
+        # The font has no signs of some scripts, and says so for each of them.
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        # No software version or date inside, so that the same input gives the same bytes.
+        figure.savefig(content, format="png", metadata={"Software": None})
     write_atomically(path, content.getvalue())
