@@ -1,18 +1,28 @@
-"""Draw docs/pipeline.png: one photograph on its way to a vector.
+"""Draw docs/pipeline.png, one photograph on its way to a vector, and docs/evidence.png.
 
 The photograph is scikit-learn's sample image ``china.jpg`` by danielbuechele, CC BY 2.0.
 """
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from parts import draw_folder, draw_part
 from sklearn.datasets import load_sample_image
 
-from lrrspm import LRREncoder, SpatialPyramidFeatures, dense_sift
+from lrrspm import (
+    ImageClassifier,
+    LRREncoder,
+    SpatialPyramidFeatures,
+    dense_sift,
+    find_images,
+)
+from lrrspm.decoding import weigh_colours
+from lrrspm.draw import draw_explanation
 from lrrspm.images import shrink
 
 BLUE, ORANGE, GRAY = "#1f6fb4", "#d1620a", "#8a8a8a"
@@ -66,5 +76,17 @@ def draw(path: Path) -> None:
     figure.savefig(path, metadata={"Software": None})
 
 
+def draw_evidence(path: Path) -> None:
+    """The evidence on a made picture of a stained part."""
+    with tempfile.TemporaryDirectory() as folder:
+        draw_folder(Path(folder), per_class=150)
+        model = ImageClassifier(random_state=0, n_jobs=-1).fit(*find_images(folder))
+    picture = draw_part("stained", np.random.default_rng(99))
+    examined = model.examine(weigh_colours(picture))
+    ranked = sorted(zip(model.classes_, examined.scores, strict=True), key=lambda pair: -pair[1])
+    draw_explanation(path, picture, examined.explain("stained"), ranked)
+
+
 if __name__ == "__main__":
     draw(Path(__file__).with_name("pipeline.png"))
+    draw_evidence(Path(__file__).with_name("evidence.png"))
