@@ -18,11 +18,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from lrrspm import ImageClassifier, find_images
+from lrrspm import ImageClassifier, find_images, page
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate_all, split_seeds
 from lrrspm.methods import METHODS
-from lrrspm.paper import experiments, figures, page, runner, studies, tables
+from lrrspm.paper import experiments, figures, runner, studies, tables
 from lrrspm.paper.experiments import (
     FIGURES,
     NORMALIZED,

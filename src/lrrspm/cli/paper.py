@@ -17,8 +17,8 @@ from .options import DataDir, Jobs, Json, Seed
 from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
+    from ..page import Table
     from ..paper.experiments import Options
-    from ..paper.page import Table
     from ..paper.results import Results
     from ..stages import Listener
 
@@ -252,7 +252,7 @@ def _warn_of_none(results: Results, options: Options) -> None:
 def _write_page(results: Results, options: Options, path: Path) -> Path:
     """The page; beside a Markdown file its figures go into a folder."""
     from ..files import write_atomically
-    from ..paper.page import to_html, to_markdown
+    from ..page import to_html, to_markdown
     from ..paper.report import make_page
 
     page = make_page(results, options)
@@ -300,8 +300,8 @@ def _describe(part: str, results: Results, options: Options) -> Any:
 
 
 def _show(part: str, results: Results, options: Options, form: Format) -> None:
+    from ..page import html_table, markdown_table
     from ..paper.experiments import FIGURES, TABLES
-    from ..paper.page import html_table, markdown_table
     from ..paper.report import say
     from ..paper.studies import STUDY_TABLES
     from ..paper.tables import make_table

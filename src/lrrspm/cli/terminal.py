@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..page import printable as printable
+
 if TYPE_CHECKING:
     from ..stages import Listener
 
@@ -153,11 +155,6 @@ def text(value: str) -> Any:
     from rich.text import Text
 
     return Text(printable(value))
-
-
-def printable(value: object) -> str:
-    """A name with everything a terminal might obey, or cannot show, written out."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
 
 
 def print_rich(content: Any) -> None:

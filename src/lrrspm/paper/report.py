@@ -7,9 +7,9 @@ from typing import Any
 from .. import config
 from ..datasets import DATASETS
 from ..environment import short_commit
+from ..page import Bullets, Heading, Page, Picture, Table, Text
 from . import experiments, figures, notes
 from .experiments import FIGURES, PARTS, TABLES, Options, needed
-from .page import Bullets, Heading, Page, Picture, Table, Text
 from .published import read_published
 from .results import Results
 from .settings import ALL_IMAGES

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import config
 from ..methods import METHODS
+from ..page import Table
 from .experiments import (
     AS_IS,
     FACTOR_SETS,
@@ -19,7 +20,6 @@ from .experiments import (
     copies,
     scaling,
 )
-from .page import Table
 from .published import published
 from .results import Results
 from .settings import Setting

@@ -9,10 +9,10 @@ from typing import Any
 
 from .. import config
 from ..methods import METHODS
+from ..page import Table
 from . import experiments
 from .experiments import BESIDE, OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
 from .notes import QUICK
-from .page import Table
 from .published import published, read_published
 from .results import Results
 from .settings import ALL_IMAGES, Setting

@@ -5,14 +5,25 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+
+
+class Plain(str):
+    """Text of others, such as names of files: nothing in it is a mark, in HTML."""
+
+
+class Markup(str):
+    """HTML as it is, for what has no block of its own."""
 
 
 @dataclass(frozen=True)
 class Heading:
+    """A heading; with an anchor, links can lead to it."""
+
     text: str
     level: int = 2
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,12 +40,16 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; a cell is one or more lines, the first is what matters most."""
+    """A table; a cell is one or more lines, the first is what matters most.
+
+    Columns hold numbers, but for the first and those named as ``words``.
+    """
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], ...], ...]
     notes: tuple[str, ...] = ()
+    words: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,13 +61,24 @@ class Picture:
     caption: str
 
 
-Block = Heading | Text | Bullets | Table | Picture
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are folded away under a line."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+
+
+Block = Heading | Text | Bullets | Table | Picture | Details | Markup
 
 
 @dataclass
 class Page:
+    """A title and what follows it; a style of its own, for HTML, comes after the common one."""
+
     title: str
     blocks: list[Block] = field(default_factory=list)
+    style: str = ""
 
     def add(self, *blocks: Block) -> None:
         self.blocks += blocks
@@ -63,19 +89,27 @@ class Page:
 
 def to_markdown(page: Page, folder: str = "figures") -> str:
     """The page as Markdown; its figures are expected as ``folder/NAME.svg``."""
-    parts = [f"# {page.title}"]
-    for block in page.blocks:
+    return "\n\n".join([f"# {page.title}", *_markdown(page.blocks, folder)]) + "\n"
+
+
+def _markdown(blocks: Sequence[Block], folder: str) -> Iterator[str]:
+    for block in blocks:
         if isinstance(block, Heading):
-            parts.append(f"{'#' * block.level} {block.text}")
+            yield f"{'#' * block.level} {block.text}"
         elif isinstance(block, Text):
-            parts.append(block.text)
+            yield block.text
         elif isinstance(block, Bullets):
-            parts.append("\n".join(f"- {item}" for item in block.items))
+            yield "\n".join(f"- {item}" for item in block.items)
         elif isinstance(block, Table):
-            parts += [f"**{block.title}**", markdown_table(block), *block.notes]
+            yield from [f"**{block.title}**", markdown_table(block), *block.notes]
+        elif isinstance(block, Picture):
+            yield from [f"![{block.caption}]({folder}/{block.name}.svg)", f"*{block.caption}*"]
+        elif isinstance(block, Details):
+            yield f"<details><summary>{_inline(block.summary)}</summary>"
+            yield from _markdown(block.blocks, folder)
+            yield "</details>"
         else:
-            parts += [f"![{block.caption}]({folder}/{block.name}.svg)", f"*{block.caption}*"]
-    return "\n\n".join(parts) + "\n"
+            yield block
 
 
 def markdown_table(table: Table) -> str:
@@ -90,42 +124,68 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def to_html(page: Page) -> str:
-    """The page as one file that needs nothing else."""
-    parts = []
-    for block in page.blocks:
-        if isinstance(block, Heading):
-            parts.append(f"<h{block.level}>{_inline(block.text)}</h{block.level}>")
-        elif isinstance(block, Text):
-            parts.append(f"<p>{_inline(block.text)}</p>")
-        elif isinstance(block, Bullets):
-            items = "".join(f"<li>{_inline(item)}</li>" for item in block.items)
-            parts.append(f"<ul>{items}</ul>")
-        elif isinstance(block, Table):
-            parts.append(html_table(block))
-        else:
-            content = base64.b64encode(block.svg).decode()
-            caption = html.escape(block.caption)
-            parts.append(
-                f'<figure><img alt="{caption}" src="data:image/svg+xml;base64,{content}">'
-                f"<figcaption>{caption}</figcaption></figure>"
-            )
-    title = html.escape(page.title)
-    body = "\n".join(parts)
+    """The page as one file that needs nothing else, and is not allowed to fetch anything."""
+    title = escape(page.title)
+    body = "\n".join(map(_html, page.blocks))
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<title>{title}</title>\n<style>{_STYLE}{page.style}</style>\n</head>\n"
         f"<body>\n<main>\n<h1>{title}</h1>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 
+def _html(block: Block) -> str:
+    if isinstance(block, Heading):
+        anchor = f' id="{escape(block.anchor)}"' if block.anchor else ""
+        return f"<h{block.level}{anchor}>{_inline(block.text)}</h{block.level}>"
+    if isinstance(block, Text):
+        return f"<p>{_inline(block.text)}</p>"
+    if isinstance(block, Bullets):
+        return f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in block.items)}</ul>"
+    if isinstance(block, Table):
+        return html_table(block)
+    if isinstance(block, Picture):
+        caption = escape(block.caption)
+        return (
+            f'<figure><img alt="{caption}" src="{data_uri(block.svg, "image/svg+xml")}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
+    if isinstance(block, Details):
+        inside = "\n".join(map(_html, block.blocks))
+        return f"<details><summary>{_inline(block.summary)}</summary>\n{inside}\n</details>"
+    return block
+
+
+def data_uri(content: bytes, kind: str) -> str:
+    """A file as an address that holds it."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def escape(text: str) -> str:
+    """Text of others for HTML, inside of attributes too."""
+    return html.escape(printable(text))
+
+
+def printable(value: object) -> str:
+    """A name with everything a terminal might obey, or nobody can see, written out."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
+
+
 def html_table(table: Table) -> str:
     """One table with its title and notes."""
-    head = "".join(f'<th scope="col">{_inline(cell)}</th>' for cell in table.header)
+    kinds = [' class="words"' if place in table.words else "" for place in range(len(table.header))]
+    head = "".join(
+        f'<th scope="col"{kind}>{_inline(cell)}</th>'
+        for kind, cell in zip(kinds, table.header, strict=True)
+    )
     rows = []
     for name, *cells in table.rows:
-        first = f'<th scope="row">{_lines(name)}</th>'
-        rows.append(f"<tr>{first}{''.join(f'<td>{_lines(cell)}</td>' for cell in cells)}</tr>")
+        others = "".join(
+            f"<td{kind}>{_lines(cell)}</td>" for kind, cell in zip(kinds[1:], cells, strict=True)
+        )
+        rows.append(f'<tr><th scope="row">{_lines(name)}</th>{others}</tr>')
     notes = "".join(f"<p>{_inline(note)}</p>" for note in table.notes)
     return (
         f'<div class="table"><table><caption>{_inline(table.title)}</caption>'
@@ -147,11 +207,20 @@ _MARKS = (
 
 
 def _inline(text: str) -> str:
+    if isinstance(text, Markup):
+        return text
+    if isinstance(text, Plain):
+        return escape(text)
     text = html.escape(text, quote=False)
     for pattern, replacement in _MARKS:
         text = pattern.sub(replacement, text)
     return text
 
+
+_POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'"
+)
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --soft: #8881; }
@@ -167,7 +236,8 @@ td { white-space: nowrap; }
 code { white-space: nowrap; }
 th, td { padding: .3em .8em .3em 0; text-align: right; vertical-align: top;
   border-bottom: 1px solid var(--line); }
-th:first-child { text-align: left; }
+th:first-child, .words { text-align: left; }
+.words { white-space: normal; overflow-wrap: anywhere; }
 tbody th { font-weight: 500; }
 small { opacity: .75; }
 code { background: var(--soft); padding: 0 .2em; }
