@@ -33,7 +33,7 @@ from .modelfile import ModelFile, ModelFileError, open_model, write_model
 from .sift import N_VALUES
 from .stages import Stages
 from .store import FeatureStore
-from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels
+from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels, score_columns
 
 _ENCODERS: dict[str, type[CodebookEncoder]] = {
     method.encoder.__name__: method.encoder for method in METHODS.values()
@@ -326,6 +326,23 @@ def _assign_features(
     return list(shared.values()), [list(shared).index(key) for key in keys]
 
 
+def score_images(
+    classifier: ImageClassifier,
+    images: Sequence[Image],
+    stages: Stages,
+    skipped: dict[int, str] | None,
+) -> NDArray[Any]:
+    """Scores of images, (N, n_classes), whatever the number of classes.
+
+    Images that cannot be read are left out and added to ``skipped``; where
+    that is None the first one raises.
+    """
+    vectors = transform_all([classifier._current_features()], images, stages, skipped)[0]
+    if not len(vectors):
+        return np.empty((0, len(classifier.classes_)), np.float32)
+    return score_columns(classifier.svm_.decision_function(vectors))
+
+
 def rank(
     classifier: ImageClassifier,
     images: Sequence[Image],
@@ -335,15 +352,9 @@ def rank(
 ) -> list[list[tuple[str, float]]]:
     """The best classes of each image and their scores, best first.
 
-    Images that cannot be read are left out and added to ``skipped``; where
-    that is None the first one raises.
+    Images that cannot be read are treated as in :func:`score_images`.
     """
-    vectors = transform_all([classifier._current_features()], images, stages, skipped)[0]
-    if not len(vectors):
-        return []
-    scores = classifier.svm_.decision_function(vectors)
-    if scores.ndim == 1:
-        scores = np.stack([-scores, scores], axis=1)
+    scores = score_images(classifier, images, stages, skipped)
     order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
     names = [str(name) for name in classifier.classes_]
     return [

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from . import config
-from .classifier import ImageClassifier, Trained, fit_together, rank
+from .classifier import ImageClassifier, Trained, fit_together, score_images
+from .mistakes import Mistake, Measured, find_mistakes, surest
 from .stages import Stages
 from .store import FeatureStore
+from .svm import predict_labels
 
 R = TypeVar("R")
 
@@ -82,12 +84,14 @@ def evaluate_all(
     stages: Stages | None = None,
     skipped: dict[int, str] | None = None,
     max_skipped: float = config.MAX_SKIPPED,
+    measured: list[Measured] | None = None,
 ) -> list[dict[str, Any]]:
     """Evaluate several classifiers of different methods on the same splits.
 
     Images are read twice altogether, and each k-means codebook is learnt once
     for all of them. The seconds of ``read``, ``sift`` and ``codebook`` are those
-    of all together; the others are each one's own.
+    of all together; the others are each one's own. Where ``measured`` is given,
+    each result is added there with its most confident mistakes.
     """
     stages = stages or Stages()
     if splits < 1:
@@ -102,10 +106,13 @@ def evaluate_all(
         models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
         members = train * len(classifiers)
         trained = fit_together(models, paths, y, members, stages, shared_codebook, bad, store)
-        return [
-            _test_splits(models[i : i + splits], trained[i : i + splits], y, train, stages)
+        found = [
+            _test_splits(models[i : i + splits], trained[i : i + splits], paths, y, train, stages)
             for i in range(0, len(trained), splits)
         ]
+        if measured is not None:
+            measured.extend(found)
+        return [one.result for one in found]
 
     return _without_unreadable(measure, paths, labels, skipped, max_skipped)
 
@@ -113,19 +120,23 @@ def evaluate_all(
 def _test_splits(
     models: Sequence[ImageClassifier],
     trained: Sequence[Trained],
+    paths: Sequence[str],
     y: NDArray[Any],
     train: Sequence[NDArray[np.int64]],
     stages: Stages,
-) -> dict[str, Any]:
+) -> Measured:
     """What one classifier reaches, trained on several splits, on the rest of each."""
     names = np.unique(y)
     confusions, seconds = [], 0.0
-    for model, part, indices in zip(models, trained, train, strict=True):
+    mistakes: list[Mistake] = []
+    for split, (model, part, indices) in enumerate(zip(models, trained, train, strict=True), 1):
         start = time.perf_counter()
         test = np.setdiff1d(np.arange(len(y)), indices)
-        predicted = model.svm_.predict(part.vectors[test])
+        scores = model.svm_.decision_function(part.vectors[test])
+        predicted = predict_labels(model.classes_, scores)
         seconds += time.perf_counter() - start
         confusions.append(count_confusions(names, y[test], predicted))
+        mistakes += find_mistakes(model, [paths[i] for i in test], y[test], scores, split)
     stages.add("test", seconds)
     shared = [stage for stage in ("store", *SHARED_STAGES) if stage in stages.seconds]
     own_seconds = {
@@ -134,7 +145,7 @@ def _test_splits(
         "train": sum(part.train_seconds for part in trained),
         "test": seconds,
     }
-    return _summarize(names, confusions, len(y), own_seconds)
+    return Measured(_summarize(names, confusions, len(y), own_seconds), surest(mistakes))
 
 
 def _without_unreadable(
@@ -200,11 +211,12 @@ def score_model(
     labels: Sequence[str],
     stages: Stages,
     skipped: dict[int, str] | None,
+    measured: list[Measured] | None = None,
 ) -> dict[str, Any]:
     """Measure a fitted classifier on labelled images; the result is that of :func:`evaluate`.
 
     Images that cannot be read are left out and added to ``skipped``; where
-    that is None the first one raises.
+    that is None the first one raises. ``measured`` is that of :func:`evaluate_all`.
     """
     unknown = sorted(set(labels) - {str(name) for name in classifier.classes_})
     if unknown:
@@ -212,14 +224,18 @@ def score_model(
             f"the model does not know these classes: {', '.join(unknown)}; "
             f"it knows: {', '.join(str(name) for name in classifier.classes_)}"
         )
-    ranked = rank(classifier, paths, 1, stages, skipped)
-    truth = np.array([label for i, label in enumerate(labels) if i not in (skipped or ())])
-    if not len(truth):
+    scores = score_images(classifier, paths, stages, skipped)
+    kept = [i for i in range(len(paths)) if i not in (skipped or ())]
+    if not kept:
         raise ValueError("none of the images could be read")
+    truth = np.array([labels[i] for i in kept])
     names = np.array([str(name) for name in classifier.classes_])
-    predicted = np.array([best[0][0] for best in ranked])
-    confusion = count_confusions(names, truth, predicted)
-    return _summarize(names, [confusion], len(truth), dict(stages.seconds))
+    confusion = count_confusions(names, truth, names[scores.argmax(axis=1)])
+    result = _summarize(names, [confusion], len(truth), dict(stages.seconds))
+    if measured is not None:
+        mistakes = find_mistakes(classifier, [paths[i] for i in kept], truth, scores)
+        measured.append(Measured(result, mistakes))
+    return result
 
 
 def _summarize(
@@ -256,6 +272,7 @@ def train_with_estimate(
     stages: Stages | None = None,
     skipped: dict[int, str] | None = None,
     max_skipped: float = config.MAX_SKIPPED,
+    measured: list[Measured] | None = None,
 ) -> float | None:
     """Fit a classifier to all images, and estimate how good it is.
 
@@ -263,7 +280,8 @@ def train_with_estimate(
     classifier on a fifth of each class that was kept aside from it, or None
     where it is not asked for or no class can spare an image. It joins
     the classifier's ``summary_``. Unreadable images are treated as in
-    :func:`evaluate`.
+    :func:`evaluate`. Where ``measured`` is given, what the second classifier did
+    is added there.
     """
     stages = stages or Stages()
     store = FeatureStore(classifier.cache)
@@ -284,10 +302,15 @@ def train_with_estimate(
             return None
         with stages.timed("test"):
             names = np.unique(y)
-            predicted = trial.svm_.predict(trained[0].vectors[held_out])
+            scores = trial.svm_.decision_function(trained[0].vectors[held_out])
+            predicted = predict_labels(trial.classes_, scores)
             confusion = count_confusions(names, y[held_out], predicted)
         accuracy = float(np.nanmean(class_accuracies(confusion)))
         classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
+        if measured is not None:
+            result = _summarize(names, [confusion], len(held_out), dict(stages.seconds))
+            aside = [paths[i] for i in held_out]
+            measured.append(Measured(result, find_mistakes(trial, aside, y[held_out], scores)))
         return accuracy
 
     return _without_unreadable(train, paths, labels, skipped, max_skipped)

@@ -1,4 +1,4 @@
-"""Stages of a long job: seconds spent in each, and a listener that is told how far it is."""
+"""Stages of a long job: seconds and memory of each, and a listener that is told how far it is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from .environment import peak_memory
+
 T = TypeVar("T")
 
 Listener = Callable[[str, int, int], None]
@@ -14,7 +16,7 @@ Listener = Callable[[str, int, int], None]
 
 
 class Stages:
-    """Wall-clock seconds by stage.
+    """Wall-clock seconds by stage, and how much memory had been held by its end.
 
     Parameters
     ----------
@@ -24,10 +26,15 @@ class Stages:
     Attributes
     ----------
     seconds : dict of str to float
+    memory : dict of str to float
+        Most memory in MB that the process had held at any time until the
+        stage last ended; empty where the system does not tell. It never falls
+        from one stage to the next: the stage that needed more shows as a rise.
     """
 
     def __init__(self, listener: Listener | None = None) -> None:
         self.seconds: dict[str, float] = {}
+        self.memory: dict[str, float] = {}
         self._listener = listener
 
     @contextmanager
@@ -40,7 +47,11 @@ class Stages:
             self.add(name, time.perf_counter() - start)
 
     def add(self, name: str, seconds: float) -> None:
+        """Add to a stage that has just ended, or ended for now."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+        held = peak_memory()
+        if held is not None:
+            self.memory[name] = held
 
     def track(self, name: str, items: Iterable[T], total: int) -> Iterator[T]:
         """Pass items on and tell the listener how many have gone by."""

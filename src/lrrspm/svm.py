@@ -290,3 +290,8 @@ def one_vs_rest(indices: NDArray[np.int64], n_classes: int, dtype: Any) -> Float
 def predict_labels(classes: NDArray[Any], scores: Floats) -> NDArray[Any]:
     best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
     return classes[best]
+
+
+def score_columns(scores: Floats) -> Floats:
+    """Scores with a column for each class, also where there are two."""
+    return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
