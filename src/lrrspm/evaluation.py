@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from . import config
 from .classifier import ImageClassifier, Trained, fit_together, score_images
-from .mistakes import Mistake, Measured, find_mistakes, surest
+from .mistakes import Measured, Mistake, find_mistakes, surest
 from .stages import Stages
 from .store import FeatureStore
 from .svm import predict_labels
