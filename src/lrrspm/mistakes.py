@@ -22,8 +22,8 @@ class Mistake(NamedTuple):
     """
 
     path: str
-    label: str
-    predicted: str
+    label: Any
+    predicted: Any
     score: float
     """Of the predicted class."""
     true_score: float
@@ -62,11 +62,11 @@ def find_mistakes(
         What its ``decision_function`` says of them.
     split : int
     """
-    names = [str(name) for name in model.classes_]
+    names = model.classes_.tolist()
     columns = score_columns(scores)
     rows = np.arange(len(columns))
     best = columns.argmax(axis=1)
-    place = {name: i for i, name in enumerate(names)}
+    place = {str(name): i for i, name in enumerate(names)}
     true = np.array([place[str(name)] for name in truth], np.int64)
     lead = columns[rows, best] - columns[rows, true]
     wrong = np.flatnonzero(best != true)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -14,14 +15,32 @@ from functools import wraps
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from .. import __version__
 from .terminal import printable, warnings_as_lines
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
+_TYPED = "lrrspm.typed"
+
+
+class _Group(TyperGroup):
+    """The commands; what was typed is kept for those who write it down."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_TYPED] = shlex.join(["lrrspm", *args])
+        return super().parse_args(ctx, args)
+
+
+def typed(context: typer.Context) -> str:
+    """The command line that a command was started with."""
+    return str(context.meta[_TYPED])
+
+
 app = typer.Typer(
     name="lrrspm",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",

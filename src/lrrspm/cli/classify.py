@@ -27,10 +27,12 @@ from .options import (
     PatchSize,
     Penalty,
     Pictures,
+    ReportPath,
     Seed,
     Step,
     Threshold,
 )
+from .report import check_report, say_written, write_report
 from .terminal import (
     print_confusion,
     print_estimate,
@@ -112,8 +114,23 @@ def _parse_levels(given: str) -> tuple[int, ...]:
         ) from None
 
 
+def _about_training(summary: dict[str, Any], asked: bool) -> str:
+    """What the estimate of a report rests on."""
+    trained = f"The model learnt from {summary['images']:,} pictures."
+    if "held_out" in summary:
+        return (
+            f"{trained} How good it is was estimated beforehand: of each class a fifth, "
+            f"{summary['held_out']['images']:,} pictures altogether, was kept aside, and a second "
+            "model that had learnt from the others was tested on them. Numbers and mistakes below "
+            "are that second model's."
+        )
+    why = "the classes have too few pictures to keep some aside" if asked else "none was asked for"
+    return f"{trained} There is no estimate of how good it is: {why}."
+
+
 @command
 def train(
+    context: typer.Context,
     folder: Pictures,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model.")
@@ -138,6 +155,7 @@ def train(
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
+    report: ReportPath = None,
     as_json: Json = False,
 ) -> None:
     """Train a model from a folder of pictures and write it to one file.
@@ -171,14 +189,29 @@ def train(
     )
     skipped, max_skipped = _tolerance(on_error)
     check_target(output)
+    measured = check_report(report, output)
     paths, labels = find_images(folder)
     warn_about(paths, labels)
     with progress() as listener:
         stages = Stages(listener)
         accuracy = train_with_estimate(
-            paths, labels, classifier, estimate, stages, skipped, max_skipped
+            paths, labels, classifier, estimate, stages, skipped, max_skipped, measured
         )
-    classifier.save(output)
+        classifier.save(output)
+        if report is not None:
+            write_report(
+                report,
+                context,
+                folder,
+                jobs,
+                f"Training on {folder}",
+                _about_training(classifier.summary_, estimate),
+                {method: describe_parameters(classifier)},
+                measured or [],
+                paths,
+                skipped,
+                stages,
+            )
     if as_json:
         print_json(
             model=str(output),
@@ -190,6 +223,7 @@ def train(
             seconds=stages.seconds,
             parameters=describe_parameters(classifier),
             skipped=list_skipped(paths, skipped),
+            **({} if report is None else {"report": str(report)}),
         )
     else:
         images = classifier.summary_["images"]
@@ -199,12 +233,24 @@ def train(
         elif estimate:
             print("no estimate: the classes have too few pictures to keep some aside")
         print_seconds(stages.seconds)
+        say_written(report)
         print(f"next: lrrspm predict {output} PICTURE...")
     report_skipped(paths, skipped)
 
 
+def _about_evaluation(train_per_class: int, splits: int, shared_codebook: bool) -> str:
+    """How a report's numbers were measured."""
+    times = f"{splits} times, on other random splits" if splits > 1 else "once, on a random split"
+    codebook = " The codebook saw all pictures, test pictures too." if shared_codebook else ""
+    return (
+        f"Trained on {train_per_class} pictures of each class and tested on all others: "
+        f"{times}.{codebook}"
+    )
+
+
 @command
 def evaluate(
+    context: typer.Context,
     folder: Pictures,
     train_per_class: Annotated[
         int, typer.Option("--train-per-class", min=1, help="Training pictures a class.")
@@ -230,6 +276,7 @@ def evaluate(
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
+    report: ReportPath = None,
     as_json: Json = False,
 ) -> None:
     """Measure accuracy on random splits of a folder: train on some, test on all the rest.
@@ -256,28 +303,43 @@ def evaluate(
         for name in names
     ]  # fmt: skip
     skipped, max_skipped = _tolerance(on_error)
+    measured = check_report(report)
     paths, labels = find_images(folder)
     warn_about(paths, labels)
-    with progress() as listener:
-        results = evaluate_all(
-            paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
-            Stages(listener), skipped, max_skipped,
-        )  # fmt: skip
     protocol = {
         "train_per_class": train_per_class,
         "splits": splits,
         "shared_codebook": shared_codebook,
     }
-    for result, classifier in zip(results, classifiers, strict=True):
-        result["parameters"] = {**describe_parameters(classifier), **protocol}
+    with progress() as listener:
+        stages = Stages(listener)
+        results = evaluate_all(
+            paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
+            stages, skipped, max_skipped, measured,
+        )  # fmt: skip
+        for result, classifier in zip(results, classifiers, strict=True):
+            result["parameters"] = {**describe_parameters(classifier), **protocol}
+        if report is not None:
+            parameters = {
+                name: result["parameters"] for name, result in zip(names, results, strict=True)
+            }
+            what = "Methods" if method == "all" else method
+            write_report(
+                report, context, folder, jobs, f"{what} on {folder}",
+                _about_evaluation(train_per_class, splits, shared_codebook),
+                parameters, measured or [], paths, skipped, stages,
+            )  # fmt: skip
     by_name = dict(zip(names, results, strict=True))
     if as_json:
         found = results[0] if method != "all" else {"methods": by_name}
-        print_json(**found, skipped=list_skipped(paths, skipped))
+        written = {} if report is None else {"report": str(report)}
+        print_json(**found, skipped=list_skipped(paths, skipped), **written)
     elif method != "all":
         print_evaluation(results[0])
     else:
         print_methods(by_name)
+    if not as_json:
+        say_written(report)
     report_skipped(paths, skipped)
 
 
@@ -380,11 +442,13 @@ def predict(
 
 @command
 def score(
+    context: typer.Context,
     model: ModelPath,
     folder: Pictures,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
+    report: ReportPath = None,
     as_json: Json = False,
 ) -> None:
     """Measure a saved model on a labelled folder.
@@ -399,15 +463,26 @@ def score(
     from ..images import find_images
     from ..stages import Stages
 
+    measured = check_report(report, model)
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
     paths, labels = find_images(folder)
     skipped, _ = _tolerance(on_error)
     with progress() as listener:
-        result = score_model(classifier, paths, labels, Stages(listener), skipped)
+        stages = Stages(listener)
+        result = score_model(classifier, paths, labels, stages, skipped, measured)
+        if report is not None:
+            write_report(
+                report, context, folder, jobs, f"{model} on {folder}",
+                "A model that was trained before, tested on these pictures.",
+                {classifier.method: describe_parameters(classifier)}, measured or [], paths,
+                skipped, stages,
+            )  # fmt: skip
     if as_json:
-        print_json(model=str(model), **result, skipped=list_skipped(paths, skipped))
+        written = {} if report is None else {"report": str(report)}
+        print_json(model=str(model), **result, skipped=list_skipped(paths, skipped), **written)
     else:
         print_evaluation(result)
+        say_written(report)
     report_skipped(paths, skipped)
 
 

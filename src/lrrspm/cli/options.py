@@ -50,6 +50,16 @@ OnErrorLimited = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+ReportPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--report",
+        metavar="HTML",
+        help="Write what a person wants to see to one file for any browser: accuracy of each "
+        "class, what is taken for what, the surest mistakes with their evidence, time, memory, "
+        "what is wrong with the pictures, how to repeat it. Looks at every picture once more.",
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(

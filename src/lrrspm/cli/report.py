@@ -1,0 +1,67 @@
+"""What the commands with --report have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from .app import list_skipped, typed
+from .terminal import printable
+
+if TYPE_CHECKING:
+    from ..mistakes import Measured
+    from ..stages import Stages
+
+
+def check_report(report: Path | None, model: Path | None = None) -> list[Measured] | None:
+    """Fail early where a report cannot be written; a list for what it is to show, if there is one.
+
+    A model that is written or read must not be the same file.
+    """
+    if report is None:
+        return None
+    from ..files import check_target
+
+    if model is not None and report.resolve() == model.resolve():
+        raise typer.BadParameter("the report would replace the model; give it another name")
+    check_target(report)
+    return []
+
+
+def write_report(
+    report: Path,
+    context: typer.Context,
+    folder: Path,
+    jobs: int,
+    title: str,
+    about: str,
+    parameters: dict[str, dict[str, Any]],
+    measured: list[Measured],
+    paths: list[str],
+    skipped: dict[int, str] | None,
+    stages: Stages,
+) -> None:
+    """Look at the pictures once more, explain the mistakes, and write the file.
+
+    ``parameters`` are by method; ``measured`` is in the same order, or empty.
+    """
+    from .. import report as html
+    from ..audit import audit
+
+    run = html.Run(
+        title=title,
+        about=about,
+        command=typed(context),
+        parameters=parameters,
+        stages=stages,
+        audit=audit(folder, jobs, stages),
+        skipped=list_skipped(paths, skipped),
+    )
+    html.write_report(report, run, dict(zip(parameters, measured, strict=False)))
+
+
+def say_written(report: Path | None) -> None:
+    if report is not None:
+        print(f"wrote {printable(report)}")

@@ -1,0 +1,81 @@
+"""How a report looks, beyond what all pages share: on a screen, light or dark, and printed."""
+
+from ..draw import AGAINST, FOR
+
+STYLE = (
+    f":root {{ --for: {FOR}; --against: {AGAINST}; }}"
+    + """
+.lede { font-size: 1.05em; }
+nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2em 1.2em; }
+h2, h3, [id] { scroll-margin-top: 1rem; }
+pre { background: var(--soft); padding: .7em .9em; overflow-x: auto; white-space: pre-wrap;
+  overflow-wrap: anywhere; }
+dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 1rem;
+  margin: 1.5em 0; }
+dl.facts > div { border: 1px solid var(--line); border-radius: .5rem; padding: .8rem 1rem; }
+dl.facts dt { font-size: .9em; opacity: .8; }
+dl.facts dd { margin: 0; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+dl.facts dd:first-of-type { font-size: 1.5em; font-weight: 600; line-height: 1.3; }
+dl.facts dd + dd { font-size: .85em; opacity: .8; }
+.bar { display: block; width: 12rem; max-width: 22vw; height: .8em; margin-top: .35em;
+  background: var(--soft); }
+.bar i { display: block; height: 100%; background: var(--for); }
+.words { max-width: 24rem; }
+tbody th { overflow-wrap: anywhere; min-width: 6rem; max-width: 24rem; }
+.scroll { max-height: 40rem; overflow: auto; }
+.scroll .table { overflow: visible; }
+.scroll thead th { position: sticky; top: 0; background: Canvas; }
+.key { display: inline-block; width: .8em; height: .8em; margin-right: .3em; }
+table.confusion { table-layout: fixed; font-size: .85em; }
+table.confusion th, table.confusion td { padding: .25em .1em; text-align: center;
+  vertical-align: middle; border: 1px solid var(--line); width: 2.9em; min-width: 0; }
+table.confusion.roomy td { width: 5em; padding: .4em .1em; }
+table.confusion small { display: block; }
+table.confusion thead td { border: 0; }
+table.confusion thead th { vertical-align: bottom; }
+table.confusion thead th span { writing-mode: vertical-rl; transform: rotate(180deg);
+  max-height: 10em; }
+table.confusion span { display: inline-block; overflow: hidden; text-overflow: ellipsis;
+  white-space: nowrap; max-width: 11em; vertical-align: bottom; }
+table.confusion tbody th, table.confusion thead td { width: 11em; text-align: right;
+  padding-right: .5em; }
+table.confusion tr:hover th { background: var(--soft); }
+svg.heat { width: 100%; display: block; font: 8px system-ui, sans-serif; }
+svg.heat text { fill: currentColor; }
+svg.heat .band { fill: transparent; }
+svg.heat .row:hover .band { fill: var(--line); }
+svg.heat .row:hover text { font-weight: 700; }
+svg.heat .row rect:hover { stroke: currentColor; }
+svg.heat path { stroke: var(--line); fill: none; pointer-events: none; }
+.mistakes { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr));
+  gap: 1rem; }
+.mistake { margin: 0; border: 1px solid var(--line); border-radius: .5rem; padding: .6rem .8rem;
+  overflow-wrap: anywhere; }
+.mistake p { margin: 0 0 .4em; }
+.three { display: grid; grid-template-columns: repeat(3, 1fr); gap: .5rem; }
+.three img { display: block; width: 100%; padding: 0; height: 9rem; object-fit: contain;
+  background: var(--soft); }
+.three small { opacity: 1; line-height: 1.25; display: block; margin-top: .2em; }
+.mistake figcaption { font-size: .75em; margin-top: .3em; }
+details { border-top: 1px solid var(--line); }
+summary { cursor: pointer; padding: .7em 0; font-size: 1.15em; font-weight: 600; }
+.words small { overflow-wrap: anywhere; }
+@media (max-width: 40rem) { .three img { height: 6rem; } h1 { font-size: 1.6em; } }
+@media print {
+  :root { color-scheme: light; }
+  body { font-size: 10pt; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  nav { display: none; }
+  .scroll { max-height: none; overflow: visible; }
+  .scroll thead th { position: static; }
+  table.long { break-inside: auto; }
+  tr, .mistake, dl.facts > div { break-inside: avoid; }
+  h3 { break-after: avoid; }
+  svg.heat { min-width: 0 !important; max-height: 240mm; break-inside: avoid; }
+  table.confusion { font-size: 7pt; }
+  .mistakes { grid-template-columns: 1fr 1fr; }
+  .three img { height: 24mm; }
+  dl.facts { grid-template-columns: repeat(4, 1fr); }
+}
+"""
+)

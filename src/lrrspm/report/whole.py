@@ -1,0 +1,346 @@
+"""A report from top to bottom: numbers, classes, mistakes, costs, data, how to repeat it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..audit import KINDS
+from ..environment import describe_environment, short_commit
+from ..files import write_atomically
+from ..mistakes import Measured
+from ..page import (
+    Block,
+    Details,
+    Heading,
+    Markup,
+    Page,
+    Plain,
+    Table,
+    Text,
+    escape,
+    html_table,
+    to_html,
+)
+from ..stages import Stages
+from .matrix import NUMBERED, confused_pairs, confusion_matrix, pairs_table
+from .pictures import show_mistakes
+from .style import STYLE
+
+_PAIRS = 20
+# Findings of a kind, paths of a finding, and skipped pictures that are listed.
+_FINDINGS, _PATHS, _SKIPPED = 10, 4, 50
+
+_STAGES = {
+    "store": "looking up what --cache keeps",
+    "read": "reading and decoding pictures",
+    "sift": "describing their patches",
+    "codebook": "learning codebooks",
+    "encode": "coding and pooling",
+    "train": "training support vector machines",
+    "test": "testing",
+    "audit": "looking at the pictures, for this report",
+    "explain": "evidence of mistakes, for this report",
+}
+
+
+class Run(NamedTuple):
+    """What a report says about a run as a whole."""
+
+    title: str
+    about: str
+    """How it was measured, in a sentence or two."""
+    command: str
+    parameters: dict[str, dict[str, Any]]
+    """Of each method."""
+    stages: Stages
+    audit: dict[str, Any]
+    """What :func:`lrrspm.audit.audit` found."""
+    skipped: Sequence[dict[str, str]]
+    """``path`` and ``reason`` of pictures that were left out."""
+
+
+def write_report(path: str | os.PathLike[str], run: Run, measured: Mapping[str, Measured]) -> None:
+    """Write a report to one HTML file, which has its name only once it is complete."""
+    write_atomically(path, to_html(make_report(run, measured)).encode())
+
+
+def make_report(run: Run, measured: Mapping[str, Measured]) -> Page:
+    """The report on one or several methods by name, or on none where nothing was tested."""
+    page = Page(run.title, style=STYLE)
+    page.add(Text(Plain(run.about)))
+    ranked = sorted(measured.items(), key=lambda item: -item[1].result["accuracy"]["mean"])
+    if len(ranked) > 1:
+        page.add(_comparison(measured))
+    for place, (name, one) in enumerate(ranked):
+        blocks = tuple(_measured(one, run.stages))
+        if len(ranked) == 1:
+            page.add(*blocks)
+        elif place == 0:
+            page.add(Heading(f"{name}, the best of them"), *blocks)
+        else:
+            page.add(Details(f"{name}: {_accuracy(one.result)} %", blocks))
+    if not ranked:
+        page.add(_facts([_pictures_fact(run)]))
+    page.add(*_costs(run.stages), *_data(run), *_making(run))
+    return page
+
+
+def _measured(one: Measured, stages: Stages) -> Iterator[Block]:
+    """What there is to see of one method."""
+    result = one.result
+    splits = len(result["accuracy"]["splits"])
+    yield _facts(_headline(result))
+    yield Heading("Classes", 3)
+    yield _classes(result)
+    pairs = confused_pairs(result, _PAIRS)
+    if pairs:
+        yield Heading("What is taken for what", 3)
+        yield pairs_table(pairs)
+    yield Heading("Confusion matrix", 3)
+    yield Text(_matrix_words(result, splits))
+    yield confusion_matrix(result)
+    yield Heading("Most confident mistakes", 3)
+    if not one.mistakes:
+        yield Text("There are none: every test picture was recognised.")
+        return
+    yield Text(
+        f"The {len(one.mistakes)} pictures whose predicted class was furthest ahead of the true "
+        "one, by their scores (margins of the support vector machine: above 0 means yes to that "
+        "class alone). Beside each picture stands what spoke for and against either class, patch "
+        "by patch, as the model saw it that made the mistake; the colours of a picture's two maps "
+        "have one scale."
+    )
+    yield Markup(
+        '<p><span class="key" style="background:var(--for)"></span>speaks for the class &emsp;'
+        '<span class="key" style="background:var(--against)"></span>speaks against it</p>'
+    )
+    with stages.timed("explain"):
+        tracked = stages.track("explaining mistakes", one.mistakes, len(one.mistakes))
+        yield show_mistakes(tracked, splits > 1)
+
+
+def _accuracy(result: dict[str, Any]) -> str:
+    accuracy = result["accuracy"]
+    spread = "" if accuracy["std"] is None else f" ± {accuracy['std']:.2f}"
+    return f"{accuracy['mean']:.2f}{spread}"
+
+
+_Fact = tuple[str, str, str]  # what, its value, and a remark
+
+
+def _facts(facts: Iterable[_Fact]) -> Markup:
+    """Numbers that should be seen first."""
+    cards = "".join(
+        f"<div><dt>{escape(what)}</dt><dd>{escape(value)}</dd><dd>{escape(remark)}</dd></div>"
+        for what, value, remark in facts
+    )
+    return Markup(f'<dl class="facts">{cards}</dl>')
+
+
+def _headline(result: dict[str, Any]) -> Iterator[_Fact]:
+    splits, counts = result["accuracy"]["splits"], np.array(result["confusion"])
+    several = len(splits) > 1
+    yield (
+        "accuracy",
+        f"{_accuracy(result)} %",
+        "mean of the classes' accuracies"
+        + (f"; mean and standard deviation of {len(splits)} splits" if several else ""),
+    )
+    if several:
+        yield (
+            "from split to split",
+            f"{min(splits):.1f} to {max(splits):.1f} %",
+            ", ".join(f"{value:.2f}" for value in splits),
+        )
+    right, answers = int(np.trace(counts)), int(counts.sum())
+    yield (
+        "right answers",
+        f"{right:,} of {answers:,}",
+        f"{100 * right / answers:.2f} % of all" + (", splits together" if several else ""),
+    )
+    weakest = min(result["per_class"], key=result["per_class"].__getitem__)
+    yield "weakest class", f"{result['per_class'][weakest]:.1f} %", str(weakest)
+
+
+def _pictures_fact(run: Run) -> _Fact:
+    return "pictures", f"{run.audit['images']:,}", f"in {len(run.audit['classes'])} classes"
+
+
+def _bar(percent: float) -> Markup:
+    return Markup(f'<span class="bar"><i style="width:{percent:.1f}%"></i></span>')
+
+
+def _classes(result: dict[str, Any]) -> Block:
+    """Accuracy of each class, the lowest first."""
+    names, counts = result["class_names"], np.array(result["confusion"])
+    splits = len(result["accuracy"]["splits"])
+    rows = []
+    for i in sorted(range(len(names)), key=lambda i: result["per_class"].get(names[i], 101)):
+        name, total = Plain(names[i]), int(counts[i].sum())
+        if not total:
+            rows.append(((name,), ("not tested",), ("",), ("0",), ("",)))
+            continue
+        percent = result["per_class"][names[i]]
+        others = counts[i].copy()
+        others[i] = 0
+        worst = int(others.argmax())
+        taken = f"{names[worst]} ({100 * others[worst] / total:.1f} %)" if others[worst] else ""
+        rows.append(
+            ((name,), (f"{percent:.1f}",), (_bar(percent),), (str(total // splits),),
+             (Plain(taken),))
+        )  # fmt: skip
+    tested = "tested a split" if splits > 1 else "tested"
+    table = Table(
+        "Accuracy of each class, lowest first",
+        ("class", "%", "", tested, "most often taken for"),
+        tuple(rows),
+        words=(4,),
+    )
+    return Markup(f'<div class="scroll">{html_table(table)}</div>') if len(names) > 30 else table
+
+
+def _matrix_words(result: dict[str, Any], splits: int) -> str:
+    together = "over all splits together, " if splits > 1 else ""
+    colours = "blue what was recognised, orange what was not; the darker the more"
+    if result["classes"] <= NUMBERED:
+        return f"Rows are the true classes, columns what they were taken for: {together}" + (
+            f"percent of the row; {colours}."
+        )
+    return (
+        f"Rows are the true classes, columns what they were taken for, {together}coloured by the "
+        f"share of the row: {colours}. Point at a square to read it, or enlarge the page: the "
+        "names stay sharp. The largest orange squares are the pairs listed above."
+    )
+
+
+def _comparison(measured: Mapping[str, Measured]) -> Table:
+    rows = []
+    for name, one in sorted(measured.items(), key=lambda x: -x[1].result["accuracy"]["mean"]):
+        accuracy, seconds = one.result["accuracy"], one.result["seconds"]
+        own = (seconds[stage] for stage in ("encode", "train", "test"))
+        rows.append(
+            ((name,), (_accuracy(one.result),), (_bar(accuracy["mean"]),),
+             (" ".join(f"{value:.1f}" for value in accuracy["splits"]),),
+             *((f"{value:.1f}",) for value in own))
+        )  # fmt: skip
+    return Table(
+        "Methods, best first",
+        ("method", "accuracy %", "", "each split", "coding s", "training s", "testing s"),
+        tuple(rows),
+        ("All were measured on the same splits; reading, SIFT and codebooks are shared.",),
+    )
+
+
+def _costs(stages: Stages) -> Iterator[Block]:
+    whole = sum(stages.seconds.values())
+    rows: list[tuple[tuple[str, ...], ...]] = [
+        ((name,), (_STAGES.get(name, ""),), (f"{seconds:.1f}",), (_bar(100 * seconds / whole),),
+         (f"{stages.memory[name]:,.0f}" if name in stages.memory else "not known",))
+        for name, seconds in stages.seconds.items()
+    ]  # fmt: skip
+    peak = f"{max(stages.memory.values()):,.0f}" if stages.memory else ""
+    rows.append((("all",), ("",), (f"{whole:.1f}",), ("",), (peak,)))
+    yield Heading("Seconds and memory")
+    yield Table(
+        "By stage",
+        ("stage", "what", "seconds", "", "memory MB"),
+        tuple(rows),
+        (
+            "Seconds of the clock; stages that run at once share them by the work they did. "
+            "Memory is the most that the process had held by the time the stage last ended, "
+            "earlier stages included: where it rises, that stage needed more.",
+        ),
+        words=(1,),
+    )
+
+
+def _data(run: Run) -> Iterator[Block]:
+    audit = run.audit
+    sizes = sorted(audit["classes"].values())
+    yield Heading("The pictures")
+    yield Text(
+        f"{audit['images']:,} pictures in {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,}, "
+        f"median {int(np.median(sizes)):,}."
+    )
+    if run.skipped:
+        rows = tuple(
+            ((Plain(each["path"]),), (Plain(each["reason"]),)) for each in run.skipped[:_SKIPPED]
+        )
+        more = len(run.skipped) - _SKIPPED
+        notes = (f"And {more} more.",) if more > 0 else ()
+        title = f"Left out, as if they were not there: {len(run.skipped)}"
+        yield Table(title, ("picture", "why"), rows, notes, words=(1,))
+    if not audit["findings"]:
+        yield Text(
+            "Nothing wrong was found with them: no copies or near copies, no broken, misnamed or "
+            "tiny files, no class that is far larger than another."
+        )
+        return
+    yield Table(
+        "What an audit found",
+        ("what", "findings", "meaning", "such as"),
+        tuple(_findings(audit)),
+        ("Copies and near copies may be trained on and tested, which flatters the accuracy; "
+         "`lrrspm audit` lists all findings.",),
+        words=(2, 3),
+    )  # fmt: skip
+
+
+def _findings(audit: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], ...]]:
+    for kind, count in audit["counts"].items():
+        if not count:
+            continue
+        found = [finding for finding in audit["findings"] if finding.kind == kind]
+        lines = []
+        for finding in found[:_FINDINGS]:
+            more = len(finding.paths) - _PATHS
+            paths = " = ".join(finding.paths[:_PATHS]) + (f" and {more} more" if more > 0 else "")
+            lines.append(Plain(": ".join(part for part in (finding.detail, paths) if part)))
+        if count > _FINDINGS:
+            lines.append(Plain(f"and {count - _FINDINGS} more"))
+        yield (kind,), (str(count),), (KINDS[kind],), ("", *lines)
+
+
+def _making(run: Run) -> Iterator[Block]:
+    yield Heading("How it was made")
+    yield Markup(f"<pre><code>{escape(run.command)}</code></pre>")
+    seeds = sorted({str(given.get("seed")) for given in run.parameters.values()})
+    yield Text(
+        f"The same command with the same versions and the same pictures gives the same numbers "
+        f"(seed {', '.join(seeds)}), whatever the number of threads; seconds and memory differ."
+    )
+    yield _parameters(run.parameters)
+    environment = describe_environment()
+    packages = environment["packages"]
+    facts = {
+        "made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "commit": short_commit(environment),
+        "Python": environment["python"],
+        **packages,
+        "BLAS": "; ".join(environment["blas"]),
+        "system": environment["system"],
+        "processor": environment["cpu"],
+        "cores": environment["cores"],
+    }
+    rows = tuple(((Plain(name),), (Plain(value),)) for name, value in facts.items())
+    yield Table("Versions and machine", ("what", "which"), rows, words=(1,))
+
+
+def _parameters(parameters: dict[str, dict[str, Any]]) -> Table:
+    """A row a parameter, a column a method."""
+    names = dict.fromkeys(name for given in parameters.values() for name in given)
+    rows = tuple(
+        ((name,), *((Plain(_value(given.get(name, ""))),) for given in parameters.values()))
+        for name in names
+        if name != "method"
+    )
+    return Table("Parameters", ("parameter", *parameters), rows)
+
+
+def _value(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
