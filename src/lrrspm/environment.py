@@ -52,11 +52,21 @@ def forget_peak_memory() -> None:
 
 def peak_memory() -> float | None:
     """Most memory in MB that this process has held, or None where nothing tells."""
+    peak = _memory_status("VmHWM")
+    return _peak_by_usage() if peak is None else peak
+
+
+def held_memory() -> float | None:
+    """Memory in MB that this process holds now, or None where nothing tells (beyond Linux)."""
+    return _memory_status("VmRSS")
+
+
+def _memory_status(name: str) -> float | None:
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1e3 for line in lines if line.startswith("VmHWM"))
+        return next(int(line.split()[1]) / 1e3 for line in lines if line.startswith(name))
     except (OSError, StopIteration):
-        return _peak_by_usage()
+        return None
 
 
 def _peak_by_usage() -> float | None:

@@ -42,7 +42,8 @@ class Bullets:
 class Table:
     """A table; a cell is one or more lines, the first is what matters most.
 
-    Columns hold numbers, but for the first and those named as ``words``.
+    Without a title it belongs to the heading before it. Columns hold numbers,
+    but for the first and those named as ``words``.
     """
 
     title: str
@@ -101,7 +102,9 @@ def _markdown(blocks: Sequence[Block], folder: str) -> Iterator[str]:
         elif isinstance(block, Bullets):
             yield "\n".join(f"- {item}" for item in block.items)
         elif isinstance(block, Table):
-            yield from [f"**{block.title}**", markdown_table(block), *block.notes]
+            if block.title:
+                yield f"**{block.title}**"
+            yield from [markdown_table(block), *block.notes]
         elif isinstance(block, Picture):
             yield from [f"![{block.caption}]({folder}/{block.name}.svg)", f"*{block.caption}*"]
         elif isinstance(block, Details):
@@ -187,8 +190,9 @@ def html_table(table: Table) -> str:
         )
         rows.append(f'<tr><th scope="row">{_lines(name)}</th>{others}</tr>')
     notes = "".join(f"<p>{_inline(note)}</p>" for note in table.notes)
+    caption = f"<caption>{_inline(table.title)}</caption>" if table.title else ""
     return (
-        f'<div class="table"><table><caption>{_inline(table.title)}</caption>'
+        f'<div class="table"><table>{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{notes}"
     )
 
@@ -237,7 +241,7 @@ code { white-space: nowrap; }
 th, td { padding: .3em .8em .3em 0; text-align: right; vertical-align: top;
   border-bottom: 1px solid var(--line); }
 th:first-child, .words { text-align: left; }
-.words { white-space: normal; overflow-wrap: anywhere; }
+.words { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; }
 tbody th { font-weight: 500; }
 small { opacity: .75; }
 code { background: var(--soft); padding: 0 .2em; }

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from .environment import peak_memory
+from .environment import held_memory, peak_memory
 
 T = TypeVar("T")
 
@@ -15,8 +15,17 @@ Listener = Callable[[str, int, int], None]
 """Called with a stage's name, what is done and what there is to do."""
 
 
+class Memory(NamedTuple):
+    """Memory of the process in MB; None where the system does not tell."""
+
+    held: float | None
+    """Now."""
+    peak: float | None
+    """At most, since the process began."""
+
+
 class Stages:
-    """Wall-clock seconds by stage, and how much memory had been held by its end.
+    """Wall-clock seconds by stage, and the memory that was held at its end.
 
     Parameters
     ----------
@@ -26,15 +35,13 @@ class Stages:
     Attributes
     ----------
     seconds : dict of str to float
-    memory : dict of str to float
-        Most memory in MB that the process had held at any time until the
-        stage last ended; empty where the system does not tell. It never falls
-        from one stage to the next: the stage that needed more shows as a rise.
+    memory : dict of str to Memory
+        Of the process, each time the stage ended; the last time counts.
     """
 
     def __init__(self, listener: Listener | None = None) -> None:
         self.seconds: dict[str, float] = {}
-        self.memory: dict[str, float] = {}
+        self.memory: dict[str, Memory] = {}
         self._listener = listener
 
     @contextmanager
@@ -49,9 +56,7 @@ class Stages:
     def add(self, name: str, seconds: float) -> None:
         """Add to a stage that has just ended, or ended for now."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
-        held = peak_memory()
-        if held is not None:
-            self.memory[name] = held
+        self.memory[name] = Memory(held_memory(), peak_memory())
 
     def track(self, name: str, items: Iterable[T], total: int) -> Iterator[T]:
         """Pass items on and tell the listener how many have gone by."""

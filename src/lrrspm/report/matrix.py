@@ -51,9 +51,7 @@ def pairs_table(pairs: list[Pair]) -> Table:
         ((Plain(p.label),), (Plain(p.predicted),), (f"{p.share:.1f}",), (str(p.answers),))
         for p in pairs
     )
-    return Table(
-        "Most confused pairs", ("class", "taken for", "% of the class", "answers"), rows, words=(1,)
-    )
+    return Table("", ("class", "taken for", "% of the class", "answers"), rows, words=(1,))
 
 
 def confusion_matrix(result: dict[str, Any]) -> Markup:
@@ -68,9 +66,10 @@ def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
-def _colour(share: float, right: bool) -> str:
+def _colour(share: float, right: bool, least: float = 0.0) -> str:
     """Blue for right, orange for wrong; the root, so that a few in a hundred can be seen."""
-    return f"{FOR if right else AGAINST}{round(255 * 0.85 * share**0.5):02x}"
+    opacity = least + (0.85 - least) * share**0.5
+    return f"{FOR if right else AGAINST}{round(255 * opacity):02x}"
 
 
 def _said(names: list[str], counts: NDArray[np.int64], i: int, j: int) -> str:
@@ -117,7 +116,7 @@ def _numbers(names: list[str], counts: NDArray[np.int64]) -> Markup:
 def _percent(value: float, exact: bool) -> str:
     if exact:
         return f"{value:.1f}"
-    return f"{value:.0f}" if value >= 0.5 else "&lt;1"
+    return f"{value:.0f}" if value >= 1 else "&lt;1"
 
 
 def _heat_map(names: list[str], counts: NDArray[np.int64]) -> Markup:
@@ -136,7 +135,7 @@ def _heat_map(names: list[str], counts: NDArray[np.int64]) -> Markup:
     for i, name in enumerate(names):
         cells = "".join(
             f'<rect x="{left + _CELL * j}" y="{left + _CELL * i}" width="{_CELL}" '
-            f'height="{_CELL}" fill="{_colour(shares[i, j], i == j)}">'
+            f'height="{_CELL}" fill="{_colour(shares[i, j], i == j, 0.2)}">'
             f"<title>{_said(names, counts, i, j)}</title></rect>"
             for j in np.flatnonzero(counts[i]).tolist()
         )

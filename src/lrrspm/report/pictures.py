@@ -49,10 +49,14 @@ def _pictures(mistake: Mistake, label: str, predicted: str) -> str:
     wrong, right = (_overlay(picture, map, limit) for map in maps)
     shown = [
         (picture, "the picture", "the picture"),
-        (wrong, f"evidence for {predicted}", f"for {predicted} <b>{mistake.score:+.2f}</b>"),
-        (right, f"evidence for {label}", f"for {label} <b>{mistake.true_score:+.2f}</b>"),
+        (wrong, f"evidence for {predicted}", f"for {predicted} <b>{_signed(mistake.score)}</b>"),
+        (right, f"evidence for {label}", f"for {label} <b>{_signed(mistake.true_score)}</b>"),
     ]
     return '<div class="three">' + "".join(map(_shown, *zip(*shown, strict=True))) + "</div>"
+
+
+def _signed(score: float) -> str:
+    return f"{score:+.2f}".replace("-", "&minus;")
 
 
 def _shown(picture: Image.Image, alt: str, caption: str) -> str:

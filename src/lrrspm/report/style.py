@@ -5,11 +5,12 @@ from ..draw import AGAINST, FOR
 STYLE = (
     f":root {{ --for: {FOR}; --against: {AGAINST}; }}"
     + """
-.lede { font-size: 1.05em; }
-nav ul { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2em 1.2em; }
+nav ul { list-style: none; padding: 0; max-width: none; display: flex; flex-wrap: wrap; gap: .2em 1.2em; }
 h2, h3, [id] { scroll-margin-top: 1rem; }
 pre { background: var(--soft); padding: .7em .9em; overflow-x: auto; white-space: pre-wrap;
   overflow-wrap: anywhere; }
+pre code { white-space: inherit; background: none; padding: 0; }
+h2 + .table table, h3 + .table table, h2 + .scroll table, h3 + .scroll table { margin-top: 0; }
 dl.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(13rem, 1fr)); gap: 1rem;
   margin: 1.5em 0; }
 dl.facts > div { border: 1px solid var(--line); border-radius: .5rem; padding: .8rem 1rem; }
@@ -21,14 +22,14 @@ dl.facts dd + dd { font-size: .85em; opacity: .8; }
   background: var(--soft); }
 .bar i { display: block; height: 100%; background: var(--for); }
 .words { max-width: 24rem; }
-tbody th { overflow-wrap: anywhere; min-width: 6rem; max-width: 24rem; }
-.scroll { max-height: 40rem; overflow: auto; }
+tbody th { overflow-wrap: anywhere; min-width: 8rem; max-width: 24rem; }
+.scroll { max-height: 41.2rem; overflow: auto; }
 .scroll .table { overflow: visible; }
 .scroll thead th { position: sticky; top: 0; background: Canvas; }
 .key { display: inline-block; width: .8em; height: .8em; margin-right: .3em; }
 table.confusion { table-layout: fixed; font-size: .85em; }
 table.confusion th, table.confusion td { padding: .25em .1em; text-align: center;
-  vertical-align: middle; border: 1px solid var(--line); width: 2.9em; min-width: 0; }
+  vertical-align: middle; border: 1px solid var(--line); width: 2.9em; min-width: 2.6em; }
 table.confusion.roomy td { width: 5em; padding: .4em .1em; }
 table.confusion small { display: block; }
 table.confusion thead td { border: 0; }
@@ -39,7 +40,8 @@ table.confusion span { display: inline-block; overflow: hidden; text-overflow: e
   white-space: nowrap; max-width: 11em; vertical-align: bottom; }
 table.confusion tbody th, table.confusion thead td { width: 11em; text-align: right;
   padding-right: .5em; }
-table.confusion tr:hover th { background: var(--soft); }
+table.confusion tbody th { position: sticky; left: 0; background: Canvas; }
+table.confusion tr:hover th { text-decoration: underline; }
 svg.heat { width: 100%; display: block; font: 8px system-ui, sans-serif; }
 svg.heat text { fill: currentColor; }
 svg.heat .band { fill: transparent; }
@@ -68,14 +70,17 @@ summary { cursor: pointer; padding: .7em 0; font-size: 1.15em; font-weight: 600;
   nav { display: none; }
   .scroll { max-height: none; overflow: visible; }
   .scroll thead th { position: static; }
-  table.long { break-inside: auto; }
+  table { break-inside: auto; }
+  table.confusion { break-inside: avoid; }
   tr, .mistake, dl.facts > div { break-inside: avoid; }
-  h3 { break-after: avoid; }
+  h3, h2 + p, h3 + p { break-after: avoid; }
+  p { break-inside: avoid; }
+  dl.facts dd:first-of-type { font-size: 1.2em; }
   svg.heat { min-width: 0 !important; max-height: 240mm; break-inside: avoid; }
   table.confusion { font-size: 7pt; }
   .mistakes { grid-template-columns: 1fr 1fr; }
   .three img { height: 24mm; }
-  dl.facts { grid-template-columns: repeat(4, 1fr); }
+  dl.facts { grid-template-columns: repeat(4, 1fr); gap: .5rem; }
 }
 """
 )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..audit import KINDS
+from ..audit import KINDS, Finding
 from ..environment import describe_environment, short_commit
 from ..files import write_atomically
 from ..mistakes import Measured
@@ -31,7 +31,7 @@ from .matrix import NUMBERED, confused_pairs, confusion_matrix, pairs_table
 from .pictures import show_mistakes
 from .style import STYLE
 
-_PAIRS = 20
+_PAIRS = 15
 # Findings of a kind, paths of a finding, and skipped pictures that are listed.
 _FINDINGS, _PATHS, _SKIPPED = 10, 4, 50
 
@@ -72,48 +72,62 @@ def write_report(path: str | os.PathLike[str], run: Run, measured: Mapping[str, 
 def make_report(run: Run, measured: Mapping[str, Measured]) -> Page:
     """The report on one or several methods by name, or on none where nothing was tested."""
     page = Page(run.title, style=STYLE)
-    page.add(Text(Plain(run.about)))
     ranked = sorted(measured.items(), key=lambda item: -item[1].result["accuracy"]["mean"])
-    if len(ranked) > 1:
-        page.add(_comparison(measured))
+    body: list[Block] = []
     for place, (name, one) in enumerate(ranked):
-        blocks = tuple(_measured(one, run.stages))
+        blocks = tuple(_measured(one, run.stages, 2 if len(ranked) == 1 else 3))
         if len(ranked) == 1:
-            page.add(*blocks)
+            body += blocks
         elif place == 0:
-            page.add(Heading(f"{name}, the best of them"), *blocks)
+            body += [Heading("Methods", 2, "methods"), _comparison(ranked)]
+            body += [Heading(f"{name}, the best of them", 2, "best"), *blocks]
+            body.append(Heading("The other methods", 2, "others"))
         else:
-            page.add(Details(f"{name}: {_accuracy(one.result)} %", blocks))
+            body.append(Details(f"{name}: {_accuracy(one.result)} %", blocks))
     if not ranked:
-        page.add(_facts([_pictures_fact(run)]))
-    page.add(*_costs(run.stages), *_data(run), *_making(run))
+        body.append(_facts([_pictures_fact(run)]))
+    body += [*_costs(run.stages), *_data(run), *_making(run)]
+    page.add(Text(Plain(run.about)), _contents(body), *body)
     return page
 
 
-def _measured(one: Measured, stages: Stages) -> Iterator[Block]:
+def _contents(blocks: Iterable[Block]) -> Markup:
+    """Links to the headings that have anchors."""
+    links = "".join(
+        f'<li><a href="#{block.anchor}">{escape(block.text)}</a></li>'
+        for block in blocks
+        if isinstance(block, Heading) and block.anchor
+    )
+    return Markup(f"<nav><ul>{links}</ul></nav>")
+
+
+def _measured(one: Measured, stages: Stages, level: int) -> Iterator[Block]:
     """What there is to see of one method."""
     result = one.result
     splits = len(result["accuracy"]["splits"])
+
+    def heading(text: str, anchor: str) -> Heading:
+        return Heading(text, level, anchor if level == 2 else "")
+
     yield _facts(_headline(result))
-    yield Heading("Classes", 3)
+    yield heading("Classes, the weakest first", "classes")
     yield _classes(result)
     pairs = confused_pairs(result, _PAIRS)
     if pairs:
-        yield Heading("What is taken for what", 3)
+        yield heading("Most confused pairs", "pairs")
         yield pairs_table(pairs)
-    yield Heading("Confusion matrix", 3)
+    yield heading("Confusion matrix", "matrix")
     yield Text(_matrix_words(result, splits))
     yield confusion_matrix(result)
-    yield Heading("Most confident mistakes", 3)
+    yield heading("Most confident mistakes", "mistakes")
     if not one.mistakes:
         yield Text("There are none: every test picture was recognised.")
         return
     yield Text(
-        f"The {len(one.mistakes)} pictures whose predicted class was furthest ahead of the true "
-        "one, by their scores (margins of the support vector machine: above 0 means yes to that "
-        "class alone). Beside each picture stands what spoke for and against either class, patch "
-        "by patch, as the model saw it that made the mistake; the colours of a picture's two maps "
-        "have one scale."
+        f"Pictures whose predicted class was furthest ahead of the true one ({len(one.mistakes)}), "
+        "by their scores: margins of the support vector machine, above 0 means yes to that class "
+        "alone. Beside each picture stands what spoke for and against either class, patch by "
+        "patch, as the model saw it that made the mistake. Both maps of a picture have one scale."
     )
     yield Markup(
         '<p><span class="key" style="background:var(--for)"></span>speaks for the class &emsp;'
@@ -194,10 +208,10 @@ def _classes(result: dict[str, Any]) -> Block:
             ((name,), (f"{percent:.1f}",), (_bar(percent),), (str(total // splits),),
              (Plain(taken),))
         )  # fmt: skip
-    tested = "tested a split" if splits > 1 else "tested"
+    tested = "test pictures" + (" a split" if splits > 1 else "")
     table = Table(
-        "Accuracy of each class, lowest first",
-        ("class", "%", "", tested, "most often taken for"),
+        "",
+        ("class", "accuracy %", "", tested, "most often taken for"),
         tuple(rows),
         words=(4,),
     )
@@ -206,7 +220,7 @@ def _classes(result: dict[str, Any]) -> Block:
 
 def _matrix_words(result: dict[str, Any], splits: int) -> str:
     together = "over all splits together, " if splits > 1 else ""
-    colours = "blue what was recognised, orange what was not; the darker the more"
+    colours = "blue what was recognised, orange what was not; the stronger the colour, the more"
     if result["classes"] <= NUMBERED:
         return f"Rows are the true classes, columns what they were taken for: {together}" + (
             f"percent of the row; {colours}."
@@ -218,9 +232,9 @@ def _matrix_words(result: dict[str, Any], splits: int) -> str:
     )
 
 
-def _comparison(measured: Mapping[str, Measured]) -> Table:
+def _comparison(ranked: Sequence[tuple[str, Measured]]) -> Table:
     rows = []
-    for name, one in sorted(measured.items(), key=lambda x: -x[1].result["accuracy"]["mean"]):
+    for name, one in ranked:
         accuracy, seconds = one.result["accuracy"], one.result["seconds"]
         own = (seconds[stage] for stage in ("encode", "train", "test"))
         rows.append(
@@ -229,7 +243,7 @@ def _comparison(measured: Mapping[str, Measured]) -> Table:
              *((f"{value:.1f}",) for value in own))
         )  # fmt: skip
     return Table(
-        "Methods, best first",
+        "",
         ("method", "accuracy %", "", "each split", "coding s", "training s", "testing s"),
         tuple(rows),
         ("All were measured on the same splits; reading, SIFT and codebooks are shared.",),
@@ -240,20 +254,19 @@ def _costs(stages: Stages) -> Iterator[Block]:
     whole = sum(stages.seconds.values())
     rows: list[tuple[tuple[str, ...], ...]] = [
         ((name,), (_STAGES.get(name, ""),), (f"{seconds:.1f}",), (_bar(100 * seconds / whole),),
-         (f"{stages.memory[name]:,.0f}" if name in stages.memory else "not known",))
+         *((f"{amount:,.0f}" if amount else "not known",) for amount in stages.memory[name]))
         for name, seconds in stages.seconds.items()
     ]  # fmt: skip
-    peak = f"{max(stages.memory.values()):,.0f}" if stages.memory else ""
-    rows.append((("all",), ("",), (f"{whole:.1f}",), ("",), (peak,)))
-    yield Heading("Seconds and memory")
+    rows.append((("all",), ("",), (f"{whole:.1f}",), ("",), ("",), rows[-1][-1]))
+    yield Heading("Seconds and memory", 2, "costs")
     yield Table(
-        "By stage",
-        ("stage", "what", "seconds", "", "memory MB"),
+        "",
+        ("stage", "what", "seconds", "", "MB at its end", "MB at most till then"),
         tuple(rows),
         (
             "Seconds of the clock; stages that run at once share them by the work they did. "
-            "Memory is the most that the process had held by the time the stage last ended, "
-            "earlier stages included: where it rises, that stage needed more.",
+            "Memory is that of the whole process when the stage last ended, and the most it had "
+            "held until then, earlier stages included.",
         ),
         words=(1,),
     )
@@ -262,7 +275,7 @@ def _costs(stages: Stages) -> Iterator[Block]:
 def _data(run: Run) -> Iterator[Block]:
     audit = run.audit
     sizes = sorted(audit["classes"].values())
-    yield Heading("The pictures")
+    yield Heading("The pictures", 2, "pictures")
     yield Text(
         f"{audit['images']:,} pictures in {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,}, "
         f"median {int(np.median(sizes)):,}."
@@ -281,33 +294,37 @@ def _data(run: Run) -> Iterator[Block]:
             "tiny files, no class that is far larger than another."
         )
         return
+    kinds = {kind: count for kind, count in audit["counts"].items() if count}
     yield Table(
         "What an audit found",
-        ("what", "findings", "meaning", "such as"),
-        tuple(_findings(audit)),
-        ("Copies and near copies may be trained on and tested, which flatters the accuracy; "
-         "`lrrspm audit` lists all findings.",),
-        words=(2, 3),
+        ("what", "meaning", "findings"),
+        tuple(((kind,), (KINDS[kind],), (str(count),)) for kind, count in kinds.items()),
+        ("A picture that has a copy may have been trained on and tested, which flatters the "
+         "accuracy. `lrrspm audit` lists everything.",),
+        words=(1,),
     )  # fmt: skip
+    first = [finding for kind in kinds for finding in _first(audit["findings"], kind)]
+    listed = Table("", ("what", "in", "pictures"), tuple(map(_finding, first)), words=(1, 2))
+    how_many = "the findings" if len(first) == len(audit["findings"]) else "some of the findings"
+    yield Details(f"Show {how_many}", (listed,))
 
 
-def _findings(audit: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], ...]]:
-    for kind, count in audit["counts"].items():
-        if not count:
-            continue
-        found = [finding for finding in audit["findings"] if finding.kind == kind]
-        lines = []
-        for finding in found[:_FINDINGS]:
-            more = len(finding.paths) - _PATHS
-            paths = " = ".join(finding.paths[:_PATHS]) + (f" and {more} more" if more > 0 else "")
-            lines.append(Plain(": ".join(part for part in (finding.detail, paths) if part)))
-        if count > _FINDINGS:
-            lines.append(Plain(f"and {count - _FINDINGS} more"))
-        yield (kind,), (str(count),), (KINDS[kind],), ("", *lines)
+def _first(findings: Sequence[Finding], kind: str) -> list[Finding]:
+    return [finding for finding in findings if finding.kind == kind][:_FINDINGS]
+
+
+def _finding(finding: Finding) -> tuple[tuple[str, ...], ...]:
+    more = len(finding.paths) - _PATHS
+    paths = [Plain(path) for path in finding.paths[:_PATHS]] or [Plain("")]
+    return (
+        (finding.kind,),
+        (Plain(finding.detail),),
+        (paths[0], *paths[1:], *([f"and {more} more"] if more > 0 else [])),
+    )
 
 
 def _making(run: Run) -> Iterator[Block]:
-    yield Heading("How it was made")
+    yield Heading("How it was made", 2, "made")
     yield Markup(f"<pre><code>{escape(run.command)}</code></pre>")
     seeds = sorted({str(given.get("seed")) for given in run.parameters.values()})
     yield Text(
