@@ -5,7 +5,8 @@ from ..draw import AGAINST, FOR
 STYLE = (
     f":root {{ --for: {FOR}; --against: {AGAINST}; }}"
     + """
-nav ul { list-style: none; padding: 0; max-width: none; display: flex; flex-wrap: wrap; gap: .2em 1.2em; }
+nav ul { list-style: none; padding: 0; max-width: none; display: flex; flex-wrap: wrap;
+  gap: .2em 1.2em; }
 h2, h3, [id] { scroll-margin-top: 1rem; }
 pre { background: var(--soft); padding: .7em .9em; overflow-x: auto; white-space: pre-wrap;
   overflow-wrap: anywhere; }
@@ -71,12 +72,11 @@ summary { cursor: pointer; padding: .7em 0; font-size: 1.15em; font-weight: 600;
   .scroll { max-height: none; overflow: visible; }
   .scroll thead th { position: static; }
   table { break-inside: auto; }
-  table.confusion { break-inside: avoid; }
-  tr, .mistake, dl.facts > div { break-inside: avoid; }
-  h3, h2 + p, h3 + p { break-after: avoid; }
+  tr, .mistake, .keep, dl.facts > div { break-inside: avoid; }
+  h3 { break-after: avoid; }
   p { break-inside: avoid; }
   dl.facts dd:first-of-type { font-size: 1.2em; }
-  svg.heat { min-width: 0 !important; max-height: 240mm; break-inside: avoid; }
+  svg.heat { min-width: 0 !important; max-height: 220mm; }
   table.confusion { font-size: 7pt; }
   .mistakes { grid-template-columns: 1fr 1fr; }
   .three img { height: 24mm; }

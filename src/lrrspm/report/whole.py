@@ -116,9 +116,11 @@ def _measured(one: Measured, stages: Stages, level: int) -> Iterator[Block]:
     if pairs:
         yield heading("Most confused pairs", "pairs")
         yield pairs_table(pairs)
+    yield Markup('<section class="keep">')  # on one printed page
     yield heading("Confusion matrix", "matrix")
     yield Text(_matrix_words(result, splits))
     yield confusion_matrix(result)
+    yield Markup("</section>")
     yield heading("Most confident mistakes", "mistakes")
     if not one.mistakes:
         yield Text("There are none: every test picture was recognised.")
@@ -158,20 +160,21 @@ def _facts(facts: Iterable[_Fact]) -> Markup:
 
 def _headline(result: dict[str, Any]) -> Iterator[_Fact]:
     splits, counts = result["accuracy"]["splits"], np.array(result["confusion"])
-    several = len(splits) > 1
-    yield (
-        "accuracy",
-        f"{_accuracy(result)} %",
-        "mean of the classes' accuracies"
-        + (f"; mean and standard deviation of {len(splits)} splits" if several else ""),
-    )
+    several, answers = len(splits) > 1, int(counts.sum())
+    if several:
+        basis = f"mean and standard deviation of {len(splits)} splits"
+    else:
+        basis = f"it rests on {answers:,} test pictures" + (
+            ", so few that it is a rough guess" if answers < 10 * len(counts) else ""
+        )
+    yield "accuracy", f"{_accuracy(result)} %", f"mean of the classes' accuracies; {basis}"
     if several:
         yield (
             "from split to split",
             f"{min(splits):.1f} to {max(splits):.1f} %",
             ", ".join(f"{value:.2f}" for value in splits),
         )
-    right, answers = int(np.trace(counts)), int(counts.sum())
+    right = int(np.trace(counts))
     yield (
         "right answers",
         f"{right:,} of {answers:,}",
@@ -261,12 +264,12 @@ def _costs(stages: Stages) -> Iterator[Block]:
     yield Heading("Seconds and memory", 2, "costs")
     yield Table(
         "",
-        ("stage", "what", "seconds", "", "MB at its end", "MB at most till then"),
+        ("stage", "what", "seconds", "", "memory MB", "peak MB"),
         tuple(rows),
         (
             "Seconds of the clock; stages that run at once share them by the work they did. "
-            "Memory is that of the whole process when the stage last ended, and the most it had "
-            "held until then, earlier stages included.",
+            "Memory is that of the whole process when the stage last ended, and its peak the most "
+            "that it had held until then, earlier stages included.",
         ),
         words=(1,),
     )
