@@ -8,8 +8,8 @@ from typing import Any
 
 from lrrspm.datasets import DATASETS
 from lrrspm.environment import short_commit
-from lrrspm.paper.experiments import OWN_CODEBOOK, Options
 from lrrspm.page import markdown_table
+from lrrspm.paper.experiments import OWN_CODEBOOK, Options
 from lrrspm.paper.results import Results
 from lrrspm.paper.tables import cells, make_table
 

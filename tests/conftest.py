@@ -1,6 +1,7 @@
 """Fixtures: golden numbers, made pictures, and real data where there are any."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -173,3 +174,13 @@ def learnt(monkeypatch) -> list[int]:
 
     monkeypatch.setattr("lrrspm.encoders.learn_codebook", spy)
     return seen
+
+
+def mixed_up(pictures: Path, target: Path) -> Path:
+    """A copy of made pictures, two of each class being in the folder of the next one."""
+    shutil.copytree(pictures, target)
+    kinds = sorted(folder.name for folder in target.iterdir())
+    for kind, other in zip(kinds, [*kinds[1:], kinds[0]], strict=True):
+        for i in range(2):
+            (target / kind / f"{i:02}.png").rename(target / other / f"{kind}-{i}.png")
+    return target

@@ -419,38 +419,6 @@ def test_options_choose_other_settings():
     assert {s.method for s in needed("table4", Options(methods=("LLC",)))} == {"LLC"}
 
 
-TOY = page.Page(
-    "A page",
-    [
-        page.Heading("One & two"),
-        page.Text("some `code`, **bold**, *slanted*, a [link](there.md) & <tags>"),
-        page.Bullets(("first", "second")),
-        page.Table("A table", ("", "a|b"), ((("x",), ("1", "2 < 3")),), ("a note",)),
-        page.Picture("dot", b"<svg/>", "a dot"),
-    ],
-)
-
-
-def test_page_as_markdown():
-    assert page.to_markdown(TOY) == (
-        "# A page\n\n## One & two\n\n"
-        "some `code`, **bold**, *slanted*, a [link](there.md) & <tags>\n\n"
-        "- first\n- second\n\n**A table**\n\n|  | a\\|b |\n|---|---|\n| x | 1<br>2 < 3 |\n\n"
-        "a note\n\n![a dot](figures/dot.svg)\n\n*a dot*\n"
-    )
-
-
-def test_page_as_html():
-    made = page.to_html(TOY)
-    assert "<h2>One &amp; two</h2>" in made
-    assert (
-        "<p>some <code>code</code>, <strong>bold</strong>, <em>slanted</em>, a "
-        '<a href="there.md">link</a> &amp; &lt;tags&gt;</p>' in made
-    )
-    assert "<td>1<br><small>2 &lt; 3</small></td>" in made
-    assert 'src="data:image/svg+xml;base64,PHN2Zy8+"' in made
-
-
 @pytest.fixture(scope="module")
 def quick(root, tmp_path_factory) -> Path:
     """Results of a quick run of everything that the small COIL20 allows."""

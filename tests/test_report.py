@@ -1,0 +1,470 @@
+"""Reports: what they hold, that they are whole, and that names in them stay names."""
+
+import json
+import os
+import re
+import shutil
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from lrrspm import ImageClassifier, LRREncoder, config, find_images
+from lrrspm.audit import audit
+from lrrspm.cli import app
+from lrrspm.evaluation import evaluate_all
+from lrrspm.methods import METHODS
+from lrrspm.mistakes import Measured
+from lrrspm.page import to_html
+from lrrspm.report import Run, make_report, write_report
+from lrrspm.report.matrix import NUMBERED, ROOMY, confused_pairs
+from lrrspm.stages import Stages
+
+from .conftest import draw, mixed_up
+
+MINUS = "\N{MINUS SIGN}"
+_VOID = {"br", "img", "meta", "hr"}
+
+
+class Parsed(HTMLParser):
+    """A page taken apart; what is not closed in its order is an error."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.tables: list[list[list[str]]] = []
+        self.parts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        assert len({name for name, _ in attrs}) == len(attrs)
+        self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            return
+        self.parts.append(data)
+        if {"td", "th"} & set(self.open):
+            self.tables[-1][-1][-1] += data
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", " ".join(self.parts))
+
+    def named(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def table(self, *header):
+        """Rows of the table that begins with these column names."""
+        (found,) = [rows for rows in self.tables if tuple(rows[0][: len(header)]) == header]
+        return found[1:]
+
+
+def parse(path):
+    text = path.read_text(encoding="utf-8")
+    found = Parsed(text)
+    check_alone(text, found)
+    return found
+
+
+def check_alone(text, found):
+    """Nothing is fetched, nothing is run."""
+    policy = found.named("meta")[1]
+    assert policy["http-equiv"] == "Content-Security-Policy"
+    assert policy["content"].startswith("default-src 'none'; img-src data:; ")
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in found.tags}
+    for _, attributes in found.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("src", "data:").startswith("data:")
+        assert attributes.get("href", "#").startswith("#")
+        assert "url(" not in attributes.get("style", "")
+    assert not re.search(r"url\(|@import", text[: text.index("</style>")])
+    anchors = [link["href"][1:] for link in found.named("a")]
+    targets = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert anchors == targets
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+FAST = ["--codebook-size", "8", "--jobs", "1"]
+
+
+@pytest.fixture(scope="module")
+def mixed(pictures, tmp_path_factory):
+    return mixed_up(pictures, tmp_path_factory.mktemp("mixed") / "set")
+
+
+@pytest.fixture(scope="module")
+def evaluated(mixed, tmp_path_factory):
+    """What evaluate says as JSON, and the report of the same run."""
+    report = tmp_path_factory.mktemp("report") / "report.html"
+    arguments = ["evaluate", mixed, "--train-per-class", 4, "--splits", 3, "--seed", 5, *FAST]
+    done = run(*arguments, "--report", report, "--json")
+    return json.loads(done.stdout), parse(report), report
+
+
+def test_report_path_is_told(evaluated, mixed, tmp_path):
+    found, _, report = evaluated
+    assert found["report"] == str(report)
+    arguments = ["evaluate", mixed, "--train-per-class", 4, "--splits", 1, *FAST]
+    assert "report" not in json.loads(run(*arguments, "--json").stdout)
+    done = run(*arguments, "--report", tmp_path / "r.html")
+    assert done.stdout.endswith(f"wrote {tmp_path / 'r.html'}\n")
+    assert os.listdir(tmp_path) == ["r.html"]
+
+
+def test_headline(evaluated):
+    found, page, _ = evaluated
+    accuracy = found["accuracy"]
+    assert f"{accuracy['mean']:.2f} ± {accuracy['std']:.2f} %" in page.text
+    assert "mean and standard deviation of 3 splits" in page.text
+    assert ", ".join(f"{value:.2f}" for value in accuracy["splits"]) in page.text
+    counts = np.array(found["confusion"])
+    assert f"{np.trace(counts)} of {counts.sum()}" in page.text
+
+
+def test_classes(evaluated):
+    found, page, _ = evaluated
+    rows = page.table("class", "accuracy %", "", "test pictures a split")
+    shown = {row[0]: float(row[1]) for row in rows}
+    assert shown == {name: pytest.approx(v, abs=0.05) for name, v in found["per_class"].items()}
+    assert list(shown.values()) == sorted(shown.values())
+    for name, row in zip(found["class_names"], found["confusion"], strict=True):
+        (line,) = [line for line in rows if line[0] == name]
+        assert int(line[3]) == sum(row) / 3
+        others = {n: c for n, c in zip(found["class_names"], row, strict=True) if n != name}
+        if not any(others.values()):
+            assert line[4] == ""
+            continue
+        share = 100 * max(others.values()) / sum(row)
+        assert re.fullmatch(rf"(\w+) \({share:.1f} %\)", line[4])
+        assert others[line[4].split()[0]] == max(others.values())
+
+
+def test_confusions(evaluated):
+    found, page, _ = evaluated
+    counts = np.array(found["confusion"])
+    shares = 100 * counts / counts.sum(axis=1, keepdims=True)
+    rows = page.table("", *found["class_names"])
+    for i, row in enumerate(rows):
+        assert row[0] == found["class_names"][i]
+        for j, cell in enumerate(row[1:]):
+            assert cell == (f"{shares[i, j]:.1f}{counts[i, j]}" if counts[i, j] else "")
+    pairs = page.table("class", "taken for")
+    wrong = [(i, j) for i in range(3) for j in range(3) if i != j and counts[i, j]]
+    assert len(pairs) == len(wrong)
+    assert [float(p[2]) for p in pairs] == sorted((float(p[2]) for p in pairs), reverse=True)
+    for label, predicted, share, answers in pairs:
+        i, j = (found["class_names"].index(name) for name in (label, predicted))
+        assert (share, int(answers)) == (f"{shares[i, j]:.1f}", counts[i, j])
+
+
+def test_mistakes_are_pictures_with_evidence(evaluated, mixed):
+    _, page, _ = evaluated
+    pictures = page.named("img")
+    assert pictures
+    assert len(pictures) % 3 == 0
+    assert all(p["src"].startswith("data:image/jpeg;base64,") for p in pictures)
+    assert all(p["alt"] for p in pictures)
+    shown = re.findall(rf"({re.escape(str(mixed))}\S+); split [123]", page.text)
+    assert len(shown) == len(set(shown)) == len(pictures) // 3
+    classifier = ImageClassifier(LRREncoder(codebook_size=8))
+    measured: list[Measured] = []
+    evaluate_all(*find_images(mixed), [classifier], 4, 3, seed=5, measured=measured)
+    mistakes = measured[0].mistakes
+    assert shown == [m.path for m in mistakes]
+    for m in mistakes:
+        scores = [f"{score:+.2f}".replace("-", MINUS) for score in (m.score, m.true_score)]
+        assert f"{m.label} taken for {m.predicted}" in page.text
+        assert f"for {m.predicted} {scores[0]}" in page.text
+        assert f"for {m.label} {scores[1]}" in page.text
+
+
+def test_costs_and_how_to_repeat(evaluated, mixed):
+    found, page, report = evaluated
+    rows = page.table("stage", "what", "seconds")
+    stages = [*found["seconds"], "audit", "explain"]
+    assert sorted(row[0] for row in rows[:-1]) == sorted(stages)
+    assert rows[-1][0] == "all"
+    for row in rows[:-1]:
+        assert float(row[2]) >= 0
+        assert row[5] == "not known" or float(row[5].replace(",", "")) > 1
+    given = f"lrrspm evaluate {mixed} --train-per-class 4 --splits 3 --seed 5 --codebook-size 8"
+    assert f"{given} --jobs 1 --report {report} --json" in page.text
+    assert "(seed 5)" in page.text
+    shown = {row[0]: row[1] for row in page.table("parameter", "LrrSPM")}
+    assert shown.keys() == found["parameters"].keys() - {"method"}
+    assert shown["levels"] == "1, 2, 4"
+    assert shown["lambda"] == str(config.REGULARIZATION)
+    machine = {row[0]: row[1] for row in page.table("what", "which")}
+    assert machine["numpy"] == np.__version__
+    assert {"commit", "Python", "processor", "cores"} <= machine.keys()
+
+
+def test_skipped_pictures_and_findings_are_listed(mixed, tmp_path):
+    root = tmp_path / "set"
+    shutil.copytree(mixed, root)
+    (root / "dots" / "bad.png").write_bytes(b"no picture")
+    shutil.copy(root / "dots" / "05.png", root / "dots" / "twin.png")
+    arguments = ["evaluate", root, "--train-per-class", 4, "--splits", 1, *FAST]
+    run(*arguments, "--report", tmp_path / "r.html", code=3)
+    page = parse(tmp_path / "r.html")
+    ((path, reason),) = page.table("picture", "why")
+    assert path == str(root / "dots" / "bad.png")
+    assert reason.startswith("not a picture")
+    shown = {row[0]: row[2] for row in page.table("what", "meaning")}
+    assert shown["broken"] == shown["copy"] == "1"
+    assert ["copy", "dots", f"{root / 'dots/05.png'}{root / 'dots/twin.png'}"] in page.table(
+        "what", "in", "pictures"
+    )
+    # One split has no spread.
+    assert "±" not in page.text
+    assert "standard deviation" not in page.text
+    assert "it rests on 25 test pictures, so few that it is a rough guess" in page.text
+
+
+def test_train(mixed, tmp_path):
+    arguments = ["train", mixed, "-o", tmp_path / "m", *FAST, "--seed", 1]
+    done = run(*arguments, "--report", tmp_path / "r.html", "--json")
+    found = json.loads(done.stdout)
+    assert found["report"] == str(tmp_path / "r.html")
+    page = parse(tmp_path / "r.html")
+    assert "6 pictures altogether, was kept aside" in page.text
+    assert f"{found['estimate']['accuracy']:.2f} %" in page.text
+    assert len(page.named("img")) == 3 * (
+        6 - sum(float(row[1]) / 100 * 2 for row in page.table("class", "accuracy %"))
+    )
+    done = run(*arguments, "--no-estimate", "--report", tmp_path / "r.html")
+    assert f"wrote {tmp_path / 'r.html'}\n" in done.stdout
+    page = parse(tmp_path / "r.html")
+    assert "no estimate of how good it is: none was asked for" in page.text
+    assert not page.named("img")
+    assert "36 in 3 classes" in page.text
+
+
+def test_score_with_a_class_without_mistakes(model_path, pictures, tmp_path):
+    root = tmp_path / "set"
+    shutil.copytree(pictures, root)
+    (root / "dots" / "00.png").rename(root / "across" / "dotty.png")
+    run("score", model_path, root, "--jobs", 1, "--report", tmp_path / "r.html")
+    page = parse(tmp_path / "r.html")
+    rows = page.table("class", "accuracy %", "", "test pictures")
+    assert [(row[0], row[1], row[3], row[4]) for row in rows] == [
+        ("across", "92.3", "13", "dots (7.7 %)"),
+        ("along", "100.0", "12", ""),
+        ("dots", "100.0", "11", ""),
+    ]
+    assert page.table("class", "taken for") == [["across", "dots", "7.7", "1"]]
+    assert len(page.named("img")) == 3
+    assert str(root / "across" / "dotty.png") in page.text
+    assert "; split" not in page.text
+
+
+def test_no_mistakes(model_path, pictures, tmp_path):
+    run("score", model_path, pictures, "--jobs", 1, "--report", tmp_path / "r.html")
+    page = parse(tmp_path / "r.html")
+    assert "There are none: every test picture was recognised." in page.text
+    assert "Most confused pairs" not in page.text
+    assert "Nothing wrong was found" in page.text
+    assert not page.named("img")
+
+
+def test_class_that_was_not_tested(model_path, pictures, tmp_path):
+    shutil.copytree(pictures / "dots", tmp_path / "set" / "dots")
+    shutil.copytree(pictures / "along", tmp_path / "set" / "along")
+    run("score", model_path, tmp_path / "set", "--jobs", 1, "--report", tmp_path / "r.html")
+    rows = parse(tmp_path / "r.html").table("class", "accuracy %")
+    assert rows[-1][:4] == ["across", "not tested", "", "0"]
+
+
+def test_all_methods(mixed, tmp_path):
+    run(
+        "evaluate", mixed, "--method", "all", "--train-per-class", 4, "--splits", 2, *FAST,
+        "--report", tmp_path / "r.html",
+    )  # fmt: skip
+    page = parse(tmp_path / "r.html")
+    rows = page.table("method", "accuracy %")
+    assert {row[0] for row in rows} == set(METHODS)
+    means = [float(row[1].split()[0]) for row in rows]
+    assert means == sorted(means, reverse=True)
+    assert f"{rows[0][0]}, the best of them" in page.text
+    summaries = re.findall(r"(\w+): ([\d.]+ ± [\d.]+) %", page.text)
+    assert summaries == [(row[0], row[1]) for row in rows[1:]]
+    assert page.table("parameter", *METHODS)
+    assert (tmp_path / "r.html").stat().st_size < 5e6
+
+
+NAMES = [
+    "<script>alert(1)</script>".replace("/", "\u2215"),
+    "a`b` **c** *d* [e](f) | \" '",
+    "x" * 200,
+    os.fsdecode(b"no text \xff\x80 \xe2\x80\xae"),
+]
+
+
+def test_names_stay_names(tmp_path):
+    root, rng = tmp_path / "set", np.random.default_rng(0)
+    for place, name in enumerate(NAMES):
+        (root / name).mkdir(parents=True)
+        for i in range(6):
+            kind = ("across", "along", "dots", "slant")[place if i else place - 1]
+            Image.fromarray(draw(kind, rng)).save(
+                root / name / f"<img src=x> {i} & {name[:40]}.png"
+            )
+    (root / NAMES[0] / "<b>bad.png").write_bytes(b"")
+    run(
+        "evaluate", root, "--train-per-class", 3, "--splits", 2, *FAST, "--on-error", "skip",
+        "--report", tmp_path / "r.html", code=3,
+    )  # fmt: skip
+    page = parse(tmp_path / "r.html")
+    assert not {"em", "strong", "script"} & {tag for tag, _ in page.tags}
+    shown = {row[0] for row in page.table("class", "accuracy %")}
+    assert shown == {NAMES[0], NAMES[1], NAMES[2], "no text \\udcff\\udc80 \\u202e"}
+    assert "<img src=x>" in page.text
+    assert all(image["src"].startswith("data:image/jpeg") for image in page.named("img"))
+    assert page.named("img")
+
+
+def made_result(n_classes, wrong):
+    """A result with a share of wrong answers, spread over a few other classes."""
+    counts = np.zeros((n_classes, n_classes), int)
+    rng = np.random.default_rng(0)
+    for i in range(n_classes):
+        misses = rng.binomial(60, wrong)
+        counts[i, i] = 60 - misses
+        np.add.at(counts[i], rng.choice(np.delete(np.arange(n_classes), i), misses), 1)
+    per_class = (100 * np.diag(counts) / 60).tolist()
+    names = [f"class number {i:03}" for i in range(n_classes)]
+    return {
+        "accuracy": {"mean": float(np.mean(per_class)), "std": 0.5, "splits": per_class[:2]},
+        "per_class": dict(zip(names, per_class, strict=True)),
+        "confusion": counts.tolist(),
+        "seconds": {"encode": 1.0, "train": 1.0, "test": 1.0},
+        "images": 90 * n_classes,
+        "classes": n_classes,
+        "class_names": names,
+    }
+
+
+def made_run(**changes):
+    stages = Stages()
+    stages.add("read", 1.5)
+    found = {"images": 3, "classes": {"a": 1, "b": 2}, "findings": [], "counts": {}}
+    given = Run("A title", "About it.", "lrrspm x", {"LrrSPM": {"seed": 7}}, stages, found, [])
+    return given._replace(**changes)
+
+
+@pytest.mark.parametrize("n_classes", [2, ROOMY, ROOMY + 1, NUMBERED, NUMBERED + 1, 102])
+def test_matrix_at_any_number_of_classes(n_classes):
+    result = made_result(n_classes, 0.3)
+    text = to_html(make_report(made_run(), {"LrrSPM": Measured(result, [])}))
+    page = Parsed(text)
+    check_alone(text, page)
+    assert len(text) < 2e6
+    counts = np.array(result["confusion"])
+    cells = int((counts > 0).sum())
+    said = f"class number 000 recognised: {counts[0, 0]} of 60 ({100 * counts[0, 0] / 60:.1f} %)"
+    if n_classes <= NUMBERED:
+        rows = page.table("", "class number 000")
+        assert sum(cell != "" for row in rows for cell in row[1:]) == cells
+        assert said in [attributes.get("title") for _, attributes in page.tags]
+    else:
+        squares = [rect for rect in page.named("rect") if "fill" in rect]
+        assert len(squares) == cells
+        assert said in page.text
+        titles = re.findall(r"<title>[^<]+ taken for [^<]+</title>", text)
+        assert len(titles) == cells - np.count_nonzero(np.diag(counts))
+    assert len(page.table("class", "taken for")) == min(15, cells - n_classes)
+    assert len(page.table("class", "accuracy %")) == n_classes
+
+
+def test_the_largest_squares_are_the_pairs():
+    result = made_result(102, 0.4)
+    counts = np.array(result["confusion"])
+    np.fill_diagonal(counts, 0)
+    pairs = confused_pairs(result, 15)
+    assert [p.answers for p in pairs] == np.sort(counts.ravel())[::-1][:15].tolist()
+    assert pairs[0].share == pytest.approx(100 * counts.max() / 60)
+
+
+def test_picture_that_has_gone_is_told(mixed, tmp_path):
+    root = tmp_path / "set"
+    shutil.copytree(mixed, root)
+    paths, labels = find_images(root)
+    classifier = ImageClassifier(LRREncoder(codebook_size=8), n_samples=500)
+    measured: list[Measured] = []
+    evaluate_all(paths, labels, [classifier], 4, 1, measured=measured)
+    found = audit(root)
+    os.unlink(measured[0].mistakes[0].path)
+    write_report(tmp_path / "r.html", made_run(audit=found), {"LrrSPM": measured[0]})
+    page = parse(tmp_path / "r.html")
+    assert page.text.count("The picture can no longer be shown: no such file") == 1
+    assert len(page.named("img")) == 3 * (len(measured[0].mistakes) - 1)
+
+
+def test_memory_that_is_not_known(monkeypatch):
+    monkeypatch.setattr("lrrspm.stages.held_memory", lambda: None)
+    monkeypatch.setattr("lrrspm.stages.peak_memory", lambda: None)
+    page = Parsed(to_html(make_report(made_run(), {})))
+    assert page.table("stage")[0][4:] == ["not known", "not known"]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train", "score"])
+def test_a_target_that_cannot_be_written_fails_before_the_work(
+    command, pictures, model_path, tmp_path, reads
+):
+    given = {
+        "evaluate": [pictures],
+        "train": [pictures, "-o", tmp_path / "m"],
+        "score": [model_path, pictures],
+    }[command]
+    target = tmp_path / "none" / "r.html"
+    done = run(command, *given, "--report", target, code=1)
+    assert f"error: {target}: its folder does not exist" in done.stderr
+    assert reads == []
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_report_never_replaces_the_model(pictures, model_path, tmp_path):
+    before = model_path.read_bytes()
+    done = run("score", model_path, pictures, "--report", model_path, code=2)
+    assert "would replace the model" in re.sub(r"[\s│]+", " ", done.stderr)
+    assert model_path.read_bytes() == before
+    run("train", pictures, "-o", tmp_path / "m", "--report", tmp_path / "." / "m", code=2)
+    assert os.listdir(tmp_path) == []
+
+
+def test_real_scenes(data_dir, tmp_path):
+    """Under 5 MB, whatever the pictures."""
+    arguments = ["evaluate", data_dir / "LS", "--codebook-size", 16, "--splits", 2]
+    run(*arguments, "--report", tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size < 5e6
+    page = parse(tmp_path / "r.html")
+    assert len(page.named("img")) == 36
+    shown = {row[0]: row[2] for row in page.table("what", "meaning")}
+    assert shown["copy"] == "17"

@@ -1,0 +1,27 @@
+import sys
+
+import numpy as np
+import pytest
+
+from lrrspm.stages import Stages
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory at a time is known on Linux alone")
+def test_memory_of_a_stage_is_that_of_its_last_end():
+    stages = Stages()
+    block = np.ones(20_000_000)  # 160 MB
+    stages.add("large", 1.0)
+    stages.add("again", 1.0)
+    del block
+    stages.add("small", 1.0)
+    stages.add("again", 1.0)
+    assert stages.seconds == {"large": 1.0, "again": 2.0, "small": 1.0}
+    held = {name: memory.held for name, memory in stages.memory.items()}
+    peaks = {name: memory.peak for name, memory in stages.memory.items()}
+    for name in ("small", "again"):
+        held_now, peak = held[name], peaks[name]
+        assert held["large"] is not None
+        assert held_now is not None
+        assert held["large"] - held_now == pytest.approx(160, abs=20)
+        assert peak is not None
+        assert peak > held["large"] - 10  # the system counts in lumps
