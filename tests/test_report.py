@@ -1,5 +1,7 @@
 """Reports: what they hold, that they are whole, and that names in them stay names."""
 
+import base64
+import io
 import json
 import os
 import re
@@ -14,12 +16,14 @@ from typer.testing import CliRunner
 from lrrspm import ImageClassifier, LRREncoder, config, find_images
 from lrrspm.audit import audit
 from lrrspm.cli import app
+from lrrspm.decoding import colours
 from lrrspm.evaluation import evaluate_all
 from lrrspm.methods import METHODS
 from lrrspm.mistakes import Measured
 from lrrspm.page import to_html
 from lrrspm.report import Run, make_report, write_report
 from lrrspm.report.matrix import NUMBERED, ROOMY, confused_pairs
+from lrrspm.report.pictures import SIDE, show_mistakes
 from lrrspm.stages import Stages
 
 from .conftest import draw, mixed_up
@@ -203,6 +207,25 @@ def test_mistakes_are_pictures_with_evidence(evaluated, mixed):
         assert f"{m.label} taken for {m.predicted}" in page.text
         assert f"for {m.predicted} {scores[0]}" in page.text
         assert f"for {m.label} {scores[1]}" in page.text
+
+
+def test_maps_are_those_of_the_predicted_and_the_true_class(mixed):
+    classifier = ImageClassifier(LRREncoder(codebook_size=8))
+    measured: list[Measured] = []
+    evaluate_all(*find_images(mixed), [classifier], 4, 1, measured=measured)
+    mistake = measured[0].mistakes[0]
+    shown = Parsed(show_mistakes([mistake], False)).named("img")
+    contents = [base64.b64decode(image["src"].split(",")[1]) for image in shown]
+    plain, wrong, right = (np.asarray(Image.open(io.BytesIO(c)), float) for c in contents)
+    assert np.abs(plain - np.asarray(colours(mistake.path, SIDE), float)).mean() < 8
+    examined = mistake.model.examine(mistake.path)
+    maps = [examined.explain(name).map for name in (mistake.predicted, mistake.label)]
+    for picture, map, other in ((wrong, *maps), (right, *maps[::-1])):
+        # Blue is what speaks for a class, orange what speaks against it.
+        tint = (picture[..., 2] - picture[..., 0]).ravel()
+        like = np.corrcoef(tint, map.ravel())[0, 1]
+        assert like > 0.8
+        assert like > np.corrcoef(tint, other.ravel())[0, 1] + 0.3
 
 
 def test_costs_and_how_to_repeat(evaluated, mixed):

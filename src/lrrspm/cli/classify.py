@@ -32,7 +32,13 @@ from .options import (
     Step,
     Threshold,
 )
-from .report import check_report, say_written, write_report
+from .report import (
+    about_evaluation,
+    about_training,
+    check_report,
+    say_written,
+    write_report,
+)
 from .terminal import (
     print_confusion,
     print_estimate,
@@ -114,20 +120,6 @@ def _parse_levels(given: str) -> tuple[int, ...]:
         ) from None
 
 
-def _about_training(summary: dict[str, Any], asked: bool) -> str:
-    """What the estimate of a report rests on."""
-    trained = f"The model learnt from {summary['images']:,} pictures."
-    if "held_out" in summary:
-        return (
-            f"{trained} How good it is was estimated beforehand: of each class a fifth, "
-            f"{summary['held_out']['images']:,} pictures altogether, was kept aside, and a second "
-            "model that had learnt from the others was tested on them. Numbers and mistakes below "
-            "are that second model's."
-        )
-    why = "the classes have too few pictures to keep some aside" if asked else "none was asked for"
-    return f"{trained} There is no estimate of how good it is: {why}."
-
-
 @command
 def train(
     context: typer.Context,
@@ -205,7 +197,7 @@ def train(
                 folder,
                 jobs,
                 f"Training on {folder}",
-                _about_training(classifier.summary_, estimate),
+                about_training(classifier.summary_, estimate),
                 {method: describe_parameters(classifier)},
                 measured or [],
                 paths,
@@ -236,16 +228,6 @@ def train(
         say_written(report)
         print(f"next: lrrspm predict {output} PICTURE...")
     report_skipped(paths, skipped)
-
-
-def _about_evaluation(train_per_class: int, splits: int, shared_codebook: bool) -> str:
-    """How a report's numbers were measured."""
-    times = f"{splits} times, on other random splits" if splits > 1 else "once, on a random split"
-    codebook = " The codebook saw all pictures, test pictures too." if shared_codebook else ""
-    return (
-        f"Trained on {train_per_class} pictures of each class and tested on all others: "
-        f"{times}.{codebook}"
-    )
 
 
 @command
@@ -326,7 +308,7 @@ def evaluate(
             what = "Methods" if method == "all" else method
             write_report(
                 report, context, folder, jobs, f"{what} on {folder}",
-                _about_evaluation(train_per_class, splits, shared_codebook),
+                about_evaluation(train_per_class, splits, shared_codebook),
                 parameters, measured or [], paths, skipped, stages,
             )  # fmt: skip
     by_name = dict(zip(names, results, strict=True))

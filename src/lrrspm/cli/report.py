@@ -62,6 +62,30 @@ def write_report(
     html.write_report(report, run, dict(zip(parameters, measured, strict=False)))
 
 
+def about_training(summary: dict[str, Any], asked: bool) -> str:
+    """What the estimate of a report rests on."""
+    trained = f"The model learnt from {summary['images']:,} pictures."
+    if "held_out" in summary:
+        return (
+            f"{trained} How good it is was estimated beforehand: of each class a fifth, "
+            f"{summary['held_out']['images']:,} pictures altogether, was kept aside, and a second "
+            "model that had learnt from the others was tested on them. Numbers and mistakes below "
+            "are that second model's."
+        )
+    why = "the classes have too few pictures to keep some aside" if asked else "none was asked for"
+    return f"{trained} There is no estimate of how good it is: {why}."
+
+
+def about_evaluation(train_per_class: int, splits: int, shared_codebook: bool) -> str:
+    """How a report's numbers were measured."""
+    times = f"{splits} times, on other random splits" if splits > 1 else "once, on a random split"
+    codebook = " The codebook saw all pictures, test pictures too." if shared_codebook else ""
+    return (
+        f"Trained on {train_per_class} pictures of each class and tested on all others: "
+        f"{times}.{codebook}"
+    )
+
+
 def say_written(report: Path | None) -> None:
     if report is not None:
         print(f"wrote {printable(report)}")

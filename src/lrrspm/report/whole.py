@@ -32,6 +32,8 @@ from .pictures import show_mistakes
 from .style import STYLE
 
 _PAIRS = 15
+# Classes from which on the table of them scrolls on a screen.
+_TALL = 30
 # Findings of a kind, paths of a finding, and skipped pictures that are listed.
 _FINDINGS, _PATHS, _SKIPPED = 10, 4, 50
 
@@ -218,7 +220,9 @@ def _classes(result: dict[str, Any]) -> Block:
         tuple(rows),
         words=(4,),
     )
-    return Markup(f'<div class="scroll">{html_table(table)}</div>') if len(names) > 30 else table
+    if len(names) <= _TALL:
+        return table
+    return Markup(f'<div class="scroll" tabindex="0">{html_table(table)}</div>')
 
 
 def _matrix_words(result: dict[str, Any], splits: int) -> str:
