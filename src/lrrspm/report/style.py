@@ -70,7 +70,7 @@ summary { cursor: pointer; padding: .7em 0; font-size: 1.15em; font-weight: 600;
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   nav { display: none; }
   .scroll { max-height: none; overflow: visible; }
-  .scroll thead th { position: static; }
+  .scroll thead th, table.confusion tbody th { position: static; }
   table { break-inside: auto; }
   tr, .mistake, .keep, dl.facts > div { break-inside: avoid; }
   h3 { break-after: avoid; }
