@@ -62,3 +62,24 @@ IMAGE_SUFFIXES = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
 """File names that count as pictures, in any letter case."""
+
+SERVE_HOST = "127.0.0.1"
+"""Address that ``serve`` listens on: this machine alone can reach it."""
+
+SERVE_PORT = 8000
+"""Port that ``serve`` listens on."""
+
+SERVE_FILES = 20
+"""Most pictures of one request."""
+
+SERVE_FILE_MB = 32
+"""Most megabytes of one picture that is sent."""
+
+SERVE_REQUEST_MB = 64
+"""Most megabytes of one request."""
+
+SERVE_WAITING = 256
+"""Most requests that are under way, the waiting ones among them."""
+
+SERVE_SECONDS = 30
+"""Seconds that a request may take, from its first line to its answer."""

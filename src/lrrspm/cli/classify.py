@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -160,6 +160,7 @@ def train(
     """
     _refuse_strangers(method, regularization, threshold, normalize_codes)
     from ..audit import warn_about
+    from ..card import describe_parameters
     from ..evaluation import train_with_estimate
     from ..files import check_target
     from ..images import find_images
@@ -271,6 +272,7 @@ def evaluate(
     """
     _refuse_strangers(method, regularization, threshold, normalize_codes)
     from ..audit import warn_about
+    from ..card import describe_parameters
     from ..evaluation import evaluate_all
     from ..images import find_images
     from ..methods import METHODS
@@ -440,6 +442,7 @@ def score(
 
     Example: lrrspm score my.lrrspm test-pictures
     """
+    from ..card import describe_parameters
     from ..classifier import load_model
     from ..evaluation import score_model
     from ..images import find_images
@@ -474,24 +477,14 @@ def info(model: ModelPath, as_json: Json = False) -> None:
 
     Example: lrrspm info my.lrrspm
     """
+    from ..card import describe_model
     from ..classifier import load_model
-    from ..modelfile import read_description
 
-    classifier = load_model(model)
-    description = read_description(model)
-    facts: dict[str, Any] = {
-        "model": str(model),
-        "bytes": model.stat().st_size,
-        "format": description["format"],
-        "library": description["library"],
-        "classes": description["classes"],
-        "summary": description["summary"],
-        "parameters": describe_parameters(classifier),
-    }
+    facts = describe_model(model, load_model(model))
     if as_json:
         print_json(**facts)
         return
-    summary = description["summary"]
+    summary = facts["summary"]
     size = f"{facts['bytes'] / 1e3:,.0f} kB"
     print(f"{model}: {size}, format {facts['format']}, lrrspm {printable(facts['library'])}")
     print(f"trained on {summary['images']} pictures of {len(facts['classes'])} classes:")
@@ -534,28 +527,3 @@ def demo(
     print("\nnow with your own pictures, one folder a class:")
     print("  lrrspm train my-pictures -o my.lrrspm")
     print("  lrrspm predict my.lrrspm new.jpg")
-
-
-def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
-    """Parameters under the names of the command line."""
-    from ..encoders import LRREncoder
-
-    features = classifier.new_features()
-    encoder = features.encoder.get_params()
-    del encoder["codebook"], encoder["random_state"]
-    if isinstance(features.encoder, LRREncoder):
-        encoder["lambda"] = encoder.pop("regularization")
-    if hasattr(classifier, "features_"):
-        encoder["codebook_size"] = len(classifier.features_.encoder_.codebook_)
-    return {
-        "method": classifier.method,
-        **encoder,
-        "pooling": features.pooling,
-        "C": classifier.C,
-        "step": classifier.step,
-        "patch_size": classifier.patch_size,
-        "levels": list(features.levels),
-        "max_side": classifier.max_side,
-        "n_samples": classifier.n_samples,
-        "seed": classifier.random_state,
-    }

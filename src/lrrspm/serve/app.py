@@ -1,0 +1,142 @@
+"""The addresses: the page, the API, the description of the API."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, File, HTTPException, Query, Request, UploadFile
+from fastapi.exceptions import RequestValidationError
+from pydantic.json_schema import SkipJsonSchema
+from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.responses import FileResponse, JSONResponse
+from starlette.staticfiles import StaticFiles
+
+from .. import __version__
+from .answers import Card, Evidence, Predictions, Problem, Refusal
+from .gate import LOOPBACK, Gate, problem
+from .work import Worker
+
+_STATIC = Path(__file__).parent / "static"
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The request is no form of files"},
+    403: {"model": Problem, "description": "A page of another site asks"},
+    408: {"model": Problem, "description": "The upload took too long"},
+    413: {"model": Problem, "description": "Too many bytes"},
+    422: {"model": Problem, "description": "What was sent cannot be used"},
+    503: {"model": Problem, "description": "Too much to do; try again"},
+}
+
+
+def create_app(
+    worker: Worker, hosts: Collection[str] = LOOPBACK, any_address: bool = False
+) -> Gate:
+    """An ASGI application that serves a model.
+
+    Parameters
+    ----------
+    worker : Worker
+    hosts, any_address
+        See :class:`lrrspm.serve.gate.Gate`.
+    """
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with worker:
+            yield
+
+    app = FastAPI(
+        title="lrrspm",
+        description="Says what is on pictures, and why.",
+        version=__version__,
+        docs_url=None,  # theirs asks other hosts for its scripts
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.exception_handler(StarletteHTTPException)(_refused)
+    app.exception_handler(RequestValidationError)(_invalid)
+    app.exception_handler(Exception)(_failed)
+    _add_api(app, worker)
+    for address, page in (("/", "index.html"), ("/docs", "docs.html")):
+        app.add_api_route(address, _page(page), include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=_STATIC))
+    return Gate(app, worker.limits, hosts, any_address)
+
+
+def _add_api(app: FastAPI, worker: Worker) -> None:
+    most = worker.limits.files
+    some = {"minItems": 1, "maxItems": most, "items": {"type": "string", "format": "binary"}}
+    # The names of the classes, so that whoever reads the schema knows which there are.
+    labels = {"enum": worker.labels}
+
+    @app.post("/api/predict", responses=_PROBLEMS)
+    async def predict(
+        files: Annotated[list[UploadFile], File(description="Pictures.", json_schema_extra=some)],
+        top: Annotated[int, Query(ge=1, description="How many classes to name.")] = 5,
+    ) -> Predictions:
+        """Say what is on pictures.
+
+        A file that cannot be read has an entry with the reason among the others; where none can be
+        read the answer is an error.
+        """
+        if len(files) > most:
+            raise HTTPException(422, f"{len(files)} pictures are more than {most}; send fewer")
+        found = await asyncio.gather(*(worker.predict(file, top) for file in files))
+        refused = [entry for entry in found if isinstance(entry, Refusal)]
+        if len(refused) == len(found):
+            raise HTTPException(422, "; ".join(f"{r.name}: {r.error}" for r in refused))
+        return Predictions(predictions=found)
+
+    @app.post("/api/explain", responses=_PROBLEMS)
+    async def explain(
+        file: Annotated[
+            UploadFile, File(description="A picture.", json_schema_extra={"format": "binary"})
+        ],
+        label: Annotated[
+            str | SkipJsonSchema[None],
+            Query(description="Class to explain; else the best one.", json_schema_extra=labels),
+        ] = None,
+        preview: Annotated[bool, Query(description="Send the picture back, to look at.")] = False,
+        patches: Annotated[bool, Query(description="Send the numbers behind the map.")] = False,
+    ) -> Evidence:
+        """Say why a picture has its score for a class: scores, and a map of the evidence."""
+        if label is not None and label not in worker.labels:
+            few = ", ".join(worker.labels[:20]) + (", ..." if len(worker.labels) > 20 else "")
+            raise HTTPException(422, f"no class {label!r}; there are: {few}")
+        return await worker.explain(file, label, preview, patches)
+
+    @app.get("/api/model")
+    async def model() -> Card:
+        """The model's card: classes, method, parameters, how good it is; and the limits."""
+        return worker.card
+
+
+def _page(name: str) -> Any:
+    async def page() -> FileResponse:
+        return FileResponse(_STATIC / name)
+
+    return page
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, StarletteHTTPException)
+    reason = str(error.detail)
+    if error.status_code == 404:
+        reason = "there is nothing at this address; /docs lists what there is"
+    return problem(error.status_code, reason, **dict(error.headers or {}))
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    reasons = (
+        f"{'.'.join(str(part) for part in entry['loc'][1:])}: {entry['msg']}"
+        for entry in error.errors()
+    )
+    return problem(422, "; ".join(reasons))
+
+
+async def _failed(_: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, MemoryError):
+        return problem(503, "out of memory; try again, or with a smaller picture")
+    return problem(500, "the server failed; what it printed says more")

@@ -1,0 +1,217 @@
+"""What every request passes: who may ask, how much, for how long, and the headers of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .limits import Limits
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# Requests whose uploads are read at a time, so that few temporary files are open; others wait
+# with their uploads unread.
+_AT_ONCE = 32
+# Seconds that the rest of a refused upload is read and dropped: whoever sends it would otherwise
+# find the connection broken, and never see why.
+_LINGER = 5.0
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def problem(status: int, error: str, **headers: str) -> JSONResponse:
+    """An answer that says what went wrong."""
+    return JSONResponse({"error": plain(error)}, status, headers)
+
+
+def plain(text: str) -> str:
+    """Text that JSON can carry: what is no Unicode, in names of files and classes, written out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+class Gate:
+    """An ASGI application before another one.
+
+    Parameters
+    ----------
+    app : ASGI application
+    limits : Limits
+    hosts : collection of str
+        Names under which the server may be asked, without ports. A page of
+        another site that has its own name resolved to this machine ("DNS
+        rebinding") asks under that name, and is refused.
+    any_address : bool
+        Whether it may be asked under every IP address too; those have no
+        name that could be resolved anew.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        hosts: Collection[str] = LOOPBACK,
+        any_address: bool = False,
+    ) -> None:
+        self.app = app
+        self._limits = limits
+        self._hosts = {host.lower() for host in hosts}
+        self._any_address = any_address
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        visit = _Visit(scope, receive, send, self._limits.request_bytes)
+        refusal = self._refusal(scope, visit)
+        try:
+            if refusal is not None:
+                await refusal(scope, visit.receive, visit.send)
+            elif scope["method"] == "POST":
+                await self._let_in(scope, visit)
+            else:
+                await self.app(scope, visit.receive, visit.send)
+        finally:
+            await visit.finish()
+
+    def _refusal(self, scope: Scope, visit: _Visit) -> JSONResponse | None:
+        """Why a request is turned away at its headers, or None."""
+        headers = visit.headers
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return problem(421, f"this server does not answer for the host {host!r}")
+        if scope["method"] not in ("GET", "HEAD") and _is_cross_site(headers, host):
+            return problem(403, "requests from pages of other sites are refused")
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._limits.request_bytes:
+            return problem(413, _too_large(self._limits.request_bytes))
+        if scope["method"] == "POST" and self._under_way >= self._limits.waiting:
+            return problem(503, "too many requests are waiting; try again", **{"Retry-After": "1"})
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        return name in self._hosts or (self._any_address and is_address(name))
+
+    async def _let_in(self, scope: Scope, visit: _Visit) -> None:
+        """Have a request wait for its turn, within the time that it has."""
+        self._under_way += 1
+        timer = asyncio.timeout(self._limits.seconds)
+        try:
+            async with timer, self._slots:
+                await self.app(scope, visit.receive, visit.send)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            if not visit.started:
+                await self._too_slow(visit)(scope, visit.receive, visit.send)
+        except asyncio.CancelledError:  # the server ends, and has waited long enough
+            visit.linger = 0
+            if not visit.started:
+                await problem(503, "the server is stopping")(scope, visit.receive, visit.send)
+        finally:
+            self._under_way -= 1
+
+    def _too_slow(self, visit: _Visit) -> JSONResponse:
+        seconds = f"{self._limits.seconds:g} seconds"
+        if visit.receiving:
+            return problem(408, f"the upload was not complete after {seconds}")
+        return problem(503, f"not done within {seconds}; try again", **{"Retry-After": "1"})
+
+
+class _Visit:
+    """One request and its answer: counts what comes in, adds headers to what goes out."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, most: int) -> None:
+        self.headers = Headers(scope=scope)
+        self.started = False
+        self.receiving = False
+        self.linger = _LINGER
+        self._receive, self._send, self._most = receive, send, most
+        self._api = scope["path"].startswith("/api/")
+        self._size = 0
+        # Whether there is more to come of the upload.
+        self._more = "transfer-encoding" in self.headers or (
+            self.headers.get("content-length", "0") != "0"
+        )
+        self._owed = False
+
+    async def receive(self) -> Message:
+        self.receiving = True
+        message = await self._receive()
+        self.receiving = False
+        self._more = _has_more(message)
+        self._size += len(message.get("body", b""))
+        if self._size > self._most:
+            raise HTTPException(413, _too_large(self._most))
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            headers.update(_HEADERS)
+            headers["Cache-Control"] = "no-store" if self._api else "no-cache"
+            if self._more:
+                headers["Connection"] = "close"
+        elif self._more and not message.get("more_body", False):
+            self._owed = True
+            message = {**message, "more_body": True}
+        await self._send(message)
+
+    async def finish(self) -> None:
+        """End an answer that came before the upload's end: read on for a while, and drop it."""
+        if not self._owed:
+            return
+        try:
+            async with asyncio.timeout(self.linger):
+                while self._more:
+                    message = await self._receive()
+                    self._more = _has_more(message)
+        except TimeoutError:
+            pass
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is an IP address rather than a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_cross_site(headers: Headers, host: str) -> bool:
+    """Whether a browser says that a page of another site asks."""
+    if "origin" in headers:
+        return headers["origin"].partition("://")[2].lower() != host.lower()
+    return headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
+
+
+def _too_large(most: int) -> str:
+    return f"the request has more than {most:,} bytes; send fewer or smaller pictures"
+
+
+def _has_more(message: Message) -> bool:
+    """Whether more of an upload is to come after a message."""
+    return message["type"] == "http.request" and message.get("more_body", False)

@@ -1,0 +1,115 @@
+"""Start a server, say so, and end it."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable, Sequence
+
+import uvicorn
+
+from .app import create_app
+from .gate import LOOPBACK, is_address
+from .limits import Limits
+from .work import Worker
+
+# Seconds that requests have to end when the server is stopped.
+_FAREWELL = 3
+_EVERY_ADDRESS = ("0.0.0.0", "::")
+
+
+def run(
+    path: str | os.PathLike[str],
+    host: str,
+    port: int,
+    limits: Limits,
+    n_jobs: int = -1,
+    names: Sequence[str] = (),
+    ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve a model until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    path : path
+        A model file.
+    host, port
+        Where to listen; port 0 is any that is free.
+    names : sequence of str
+        Further names that the server may be asked under.
+    ready : function
+        Called with the server's address once it answers.
+    """
+    # Remarks on damaged requests; their senders have been told.
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
+    with _bind(host, port) as listener:
+        app = create_app(
+            Worker(path, limits, n_jobs), {*LOOPBACK, host, *names}, host in _EVERY_ADDRESS
+        )
+        shown = f"[{host}]" if ":" in host else host
+        server = _Server(
+            uvicorn.Config(
+                app,
+                http="h11",
+                ws="none",
+                lifespan="on",
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=_FAREWELL,
+            ),
+            lambda: ready(f"http://{shown}:{listener.getsockname()[1]}/"),
+        )
+        try:
+            server.run([listener])
+        except KeyboardInterrupt:  # it has ended in order, and raises what ended it
+            return
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._ready()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name is for this machine alone."""
+    return host in LOOPBACK or (is_address(host) and host.startswith("127."))
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """A socket that has its address; until it listens whoever asks is turned away."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise OSError(f"--host {host}: no such address ({error})") from None
+    listener = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # the port of a server that just ended can be had again
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise OSError(f"{host}, port {port}: {_why(error)}") from None
+    return listener
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "in use; choose another with --port, or 0 for any that is free"
+    if error.errno == errno.EACCES:
+        return "not allowed; choose a port from 1024 with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "not an address of this machine"
+    return error.strerror or str(error)

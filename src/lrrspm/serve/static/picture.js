@@ -1,0 +1,30 @@
+// Pictures as the browser sees them.
+
+const THUMB = 104; // pixels, twice of what is shown
+
+// The picture if the browser can show it, else null: the server's preview is shown instead.
+export async function shownByBrowser(item) {
+  // A film would run below a map that is for its first picture.
+  if (item.file.type === "image/gif") return null;
+  const picture = new Image();
+  picture.src = item.url;
+  try {
+    await picture.decode();
+  } catch {
+    return null;
+  }
+  return picture;
+}
+
+export function drawThumb(place, picture) {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = THUMB;
+  const { naturalWidth: width, naturalHeight: height } = picture;
+  const side = Math.min(width, height);
+  const context = canvas.getContext("2d");
+  context.imageSmoothingQuality = "high";
+  context.drawImage(
+    picture, (width - side) / 2, (height - side) / 2, side, side, 0, 0, THUMB, THUMB,
+  );
+  place.replaceChildren(canvas);
+}

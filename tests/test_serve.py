@@ -1,0 +1,498 @@
+"""The server: what it answers, what it refuses, and how."""
+
+import asyncio
+import base64
+import io
+import json
+import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from lrrspm import draw as drawing
+from lrrspm import load_model
+from lrrspm.cli import app as commands
+from lrrspm.serve import gate
+from lrrspm.serve.app import create_app
+from lrrspm.serve.limits import Limits
+from lrrspm.serve.work import Worker
+
+from .conftest import HERE, draw
+
+STATIC = HERE.parent / "src" / "lrrspm" / "serve" / "static"
+
+
+@pytest.fixture(scope="module")
+def client(model_path):
+    worker = Worker(model_path, n_jobs=2)
+    with TestClient(create_app(worker), base_url="http://127.0.0.1:8000") as client:
+        yield client
+
+
+@pytest.fixture
+def worker(request, model_path):
+    """A worker of a test's own; its limits are the parameter."""
+    return Worker(model_path, Limits(**getattr(request, "param", {})), n_jobs=2)
+
+
+@pytest.fixture
+def own_client(worker):
+    """A client of a test's own."""
+    with TestClient(create_app(worker), "http://localhost", False) as client:
+        yield client
+
+
+def limited(**limits):
+    return pytest.mark.parametrize("worker", [limits], indirect=True)
+
+
+def saved(pixels, kind="PNG", **settings):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, **settings)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="module")
+def picture():
+    return saved(draw("dots", np.random.default_rng(7)))
+
+
+def send(client, address, *pictures, **named):
+    field = "files" if "predict" in address else "file"
+    return client.post(address, files=[(field, p) for p in pictures], **named)
+
+
+def scores_of(model_path, content):
+    scores = load_model(model_path).examine(io.BytesIO(content)).scores
+    return dict(zip(["across", "along", "dots"], scores, strict=True))
+
+
+def test_predictions_are_those_of_the_library(client, model_path, picture):
+    answer = send(client, "/api/predict?top=2", ("a.png", picture), ("b.png", picture))
+    assert answer.status_code == 200
+    first, second = answer.json()["predictions"]
+    assert [first["name"], second["name"]] == ["a.png", "b.png"]
+    expected = scores_of(model_path, picture)
+    best = sorted(expected, key=expected.get, reverse=True)[:2]
+    assert first["label"] == best[0] == "dots"
+    assert first["score"] == expected["dots"]
+    assert first["top"] == [{"label": name, "score": expected[name]} for name in best]
+    assert first["milliseconds"] > 0
+
+
+def test_a_broken_file_among_good_ones(client, picture):
+    answer = send(
+        client, "/api/predict", ("good.png", picture), ("bad.jpg", b"junk"), ("empty.png", b"")
+    )
+    assert answer.status_code == 200
+    good, bad, empty = answer.json()["predictions"]
+    assert good["label"] == "dots"
+    assert bad == {
+        "name": "bad.jpg",
+        "error": "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)",
+    }
+    assert empty == {"name": "empty.png", "error": "the file is empty"}
+
+
+def test_nothing_but_broken_files(client):
+    answer = send(client, "/api/predict", ("bad.jpg", b"junk"), ("empty.png", b""))
+    assert answer.status_code == 422
+    assert re.fullmatch(
+        r"bad\.jpg: not a picture .*; empty\.png: the file is empty", answer.json()["error"]
+    )
+
+
+@pytest.mark.parametrize("label", [None, "across"])
+def test_explanations_are_those_of_the_library(client, model_path, picture, label):
+    wanted = {"patches": "true"} if label is None else {"patches": "true", "label": label}
+    answer = send(client, "/api/explain", ("a.png", picture), params=wanted)
+    assert answer.status_code == 200
+    found = answer.json()
+    expected = load_model(model_path).explain(io.BytesIO(picture), label)
+    assert (found["label"], found["score"]) == (expected.label, expected.score)
+    assert found["intercept"] == expected.intercept
+    assert found["patches"] == {
+        name: getattr(expected, name).tolist() for name in ("contributions", "x", "y")
+    }
+    scores = scores_of(model_path, picture)
+    assert found["classes"] == [
+        {"label": name, "score": scores[name]} for name in sorted(scores, key=lambda n: -scores[n])
+    ]
+    assert (found["width"], found["height"], found["preview"]) == (48, 48, None)
+    colours = np.asarray(decoded(found["map"], "image/png"))
+    np.testing.assert_array_equal(colours, drawing.evidence_colours(expected.map))
+
+
+def decoded(uri, kind):
+    start, content = uri.split(",")
+    assert start == f"data:{kind};base64"
+    return Image.open(io.BytesIO(base64.b64decode(content)))
+
+
+def test_maps_of_large_pictures_are_small(client):
+    pixels = np.random.default_rng(0).integers(0, 256, (1000, 4000), np.uint8)
+    found = send(client, "/api/explain?preview=1", ("large.jpg", saved(pixels, "JPEG"))).json()
+    assert (found["width"], found["height"]) == (4000, 1000)
+    assert decoded(found["map"], "image/png").size == (300, 75)
+    assert decoded(found["preview"], "image/jpeg").size == (1200, 300)
+
+
+def test_turned_pictures_have_upright_maps(client):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 90), np.uint8)
+    exif = Image.Exif()
+    exif[274] = 6
+    found = send(client, "/api/explain?preview=1", saved(pixels, "TIFF", exif=exif)).json()
+    assert (found["width"], found["height"]) == (40, 90)
+    for shown in ("map", "preview"):
+        kind = "image/png" if shown == "map" else "image/jpeg"
+        assert decoded(found[shown], kind).size == (40, 90)
+
+
+def test_the_card(client, model_path):
+    card = client.get("/api/model").json()
+    assert card["model"] == "small.lrrspm"
+    assert card["bytes"] == model_path.stat().st_size
+    assert card["classes"] == {"across": 12, "along": 12, "dots": 12}
+    assert (card["images"], card["held_out"], card["method"]) == (36, None, "LrrSPM")
+    assert card["parameters"]["codebook_size"] == 16
+    assert card["limits"]["file_bytes"] == Limits().file_bytes
+    told = json.loads(CliRunner().invoke(commands, ["info", str(model_path), "--json"]).stdout)
+    assert card["parameters"] == told["parameters"]
+
+
+def test_the_card_of_a_model_with_an_estimate(pictures, tmp_path):
+    path = tmp_path / "m"
+    quick = ["--codebook-size", "8", "--step", "12", "--jobs", "1"]
+    result = CliRunner().invoke(commands, ["train", str(pictures), "-o", str(path), *quick])
+    assert result.exit_code == 0
+    held_out = Worker(path).card.held_out
+    assert held_out is not None
+    assert held_out.images == 6
+    assert 0 <= held_out.accuracy <= 100
+
+
+@pytest.mark.parametrize(
+    ("address", "named", "status", "error"),
+    [
+        ("/api/explain?label=cat", {"files": {"file": b"x"}}, 422, "no class 'cat'; there are: ac"),
+        ("/api/explain", {"files": {"other": b"x"}}, 422, "file: Field required"),
+        ("/api/explain", {"data": {"file": "text"}}, 422, "file: .*UploadFile"),
+        ("/api/explain", {"json": {}}, 422, "file: Field required"),
+        ("/api/explain", {"files": {"file": ("a.png", b"junk")}}, 422, "a.png: not a picture"),
+        ("/api/predict", {}, 422, "files: Field required"),
+        ("/api/predict?top=0", {"files": {"files": b"x"}}, 422, "top: .*greater than or equal"),
+        ("/api/predict?top=x", {"files": {"files": b"x"}}, 422, "top: .*valid integer"),
+        ("/nowhere", {}, 404, "nothing at this address"),
+        ("/static/../app.py", {}, 404, "nothing at this address"),
+        ("/", {}, 405, "Method Not Allowed"),
+    ],
+)
+def test_bad_requests(client, address, named, status, error):
+    answer = client.post(address, **named)
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]
+    assert re.search(error, answer.json()["error"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("multipart/form-data", b"junk"),
+        ("multipart/form-data; boundary=x", b"junk"),
+        ("multipart/form-data; boundary=x", b"--x\r\nno header"),
+        (
+            "multipart/form-data; boundary=x",
+            b"--x\r\nContent-Disposition: form-data\r\n\r\n\r\n--x--",
+        ),
+        ("multipart/form-data; boundary=x; charset=unicode_escape", b""),
+    ],
+)
+def test_damaged_forms(client, kind, body):
+    answer = client.post("/api/explain", content=body, headers={"Content-Type": kind})
+    assert answer.status_code in (400, 422)
+    assert answer.json()["error"]
+
+
+def test_names_that_are_no_text(client, picture):
+    def form(name):
+        head = b'--x\r\nContent-Disposition: form-data; name="files"; filename="' + name
+        return head + b'"\r\n\r\n' + picture + b"\r\n--x--\r\n"
+
+    kind = "multipart/form-data; boundary=x; charset=raw_unicode_escape"
+    answer = client.post(
+        "/api/predict", content=form(rb"a\ud800.png"), headers={"Content-Type": kind}
+    )
+    assert answer.status_code == 200
+    assert answer.json()["predictions"][0]["name"] == "a\\ud800.png"
+
+
+def test_classes_that_are_no_text(pictures, tmp_path, picture):
+    from lrrspm import ImageClassifier, LRREncoder, find_images
+
+    paths, labels = find_images(pictures)
+    odd = [{"dots": "d\udcff", "across": "<b>", "along": "🦊"}[label] for label in labels]
+    path = tmp_path / "odd.lrrspm"
+    ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(paths, odd).save(path)
+    with TestClient(create_app(Worker(path)), base_url="http://localhost") as client:
+        assert set(client.get("/api/model").json()["classes"]) == {"d\\udcff", "<b>", "🦊"}
+        found = send(client, "/api/explain", picture, params={"label": "d\\udcff"}).json()
+        assert found["label"] == "d\\udcff"
+
+
+def test_numbers_as_classes(pictures, tmp_path, picture):
+    from lrrspm import ImageClassifier, LRREncoder, find_images
+
+    paths, labels = find_images(pictures)
+    path = tmp_path / "two.lrrspm"
+    numbers = [7 if label == "dots" else 3 for label in labels]
+    ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(paths, numbers).save(path)
+    with TestClient(create_app(Worker(path)), base_url="http://localhost") as client:
+        both = send(client, "/api/explain?label=3", picture).json()
+        assert [one["label"] for one in both["classes"]] == ["7", "3"]
+        assert both["score"] == both["classes"][1]["score"] == -both["classes"][0]["score"]
+
+
+@limited(files=2, file_bytes=10_000)
+def test_limits_on_files(own_client, picture):
+    assert len(picture) < 10_000
+    answer = send(own_client, "/api/predict", picture, picture, picture)
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "3 pictures are more than 2; send fewer"
+    large = ("large", picture + bytes(10_001 - len(picture)))
+    answer = send(own_client, "/api/predict", ("good", picture), large)
+    assert answer.status_code == 200
+    reason = "more than 10,000 bytes; shrink it first"
+    assert answer.json()["predictions"][1] == {"name": "large", "error": reason}
+    answer = send(own_client, "/api/explain", large)
+    assert answer.status_code == 413
+    assert answer.json() == {"error": f"large: {reason}"}
+
+
+def test_pictures_of_too_many_pixels(client):
+    file = io.BytesIO()
+    Image.new("1", (10_000, 10_000)).save(file, "PNG")
+    answer = send(client, "/api/explain", ("bomb.png", file.getvalue()))
+    assert answer.status_code == 422
+    assert re.fullmatch(r"bomb\.png: .*89,478,485.*; shrink it first", answer.json()["error"])
+
+
+def ask(app, chunks, pause=0.0, headers=(), forever=False):
+    """Send an upload piece by piece to an application; returns status, body and pieces read."""
+    read = 0
+    sent = []
+
+    async def receive():
+        nonlocal read
+        if read < len(chunks) or forever:
+            await asyncio.sleep(pause)
+            read += 1
+            return {"type": "http.request", "body": chunks[(read - 1) % len(chunks)],
+                    "more_body": forever or read < len(chunks)}  # fmt: skip
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append((read, message))
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/api/explain", "raw_path": b"/api/explain",
+        "query_string": b"", "headers": [(b"host", b"localhost"), *headers],
+        "http_version": "1.1", "scheme": "http", "root_path": "", "server": ("localhost", 80),
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    (at, start), *rest = sent
+    body = b"".join(message.get("body", b"") for _, message in rest)
+    assert [message.get("more_body", False) for _, message in rest][-1] is False
+    return start["status"], json.loads(body), at, dict(start["headers"])
+
+
+FORM = (b"content-type", b"multipart/form-data; boundary=x")
+CHUNKED = (b"transfer-encoding", b"chunked")
+BEGINNING = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+
+
+@limited(request_bytes=1_000_000)
+@pytest.mark.parametrize("length", [None, b"5000000"])
+def test_a_large_request_is_refused_while_it_comes_in(worker, monkeypatch, length):
+    monkeypatch.setattr(gate, "_LINGER", 0.2)
+    sized = CHUNKED if length is None else (b"content-length", length)
+    status, body, read, headers = ask(
+        create_app(worker), [BEGINNING, *[bytes(100_000)] * 49], headers=[FORM, sized]
+    )
+    assert status == 413
+    assert body["error"].startswith("the request has more than 1,000,000 bytes")
+    assert read == (11 if length is None else 0)
+    assert headers[b"connection"] == b"close"
+
+
+@limited(request_bytes=1000)
+def test_what_follows_a_refusal_is_not_read_for_ever(worker, monkeypatch):
+    monkeypatch.setattr(gate, "_LINGER", 0.2)
+    start = time.perf_counter()
+    status, *_ = ask(create_app(worker), [BEGINNING], 0.001, [FORM, CHUNKED], forever=True)
+    assert status == 413
+    assert time.perf_counter() - start < 5
+
+
+@limited(seconds=0.3)
+def test_slow_uploads_end(worker, monkeypatch):
+    monkeypatch.setattr(gate, "_LINGER", 0.1)
+    status, body, _, _ = ask(create_app(worker), [BEGINNING, *[b"x"] * 1000], 0.05, [FORM, CHUNKED])
+    assert status == 408
+    assert body == {"error": "the upload was not complete after 0.3 seconds"}
+
+
+@pytest.fixture
+def stuck(worker, monkeypatch):
+    """Pictures take until they are let go."""
+    go = threading.Event()
+    examine = worker._classifier.examine
+
+    def wait(image):
+        go.wait(20)
+        return examine(image)
+
+    monkeypatch.setattr(worker._classifier, "examine", wait)
+    yield go
+    go.set()
+
+
+@limited(seconds=0.3)
+def test_slow_work_ends(own_client, stuck, picture):
+    answer = send(own_client, "/api/explain", picture)
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json() == {"error": "not done within 0.3 seconds; try again"}
+
+
+@limited(waiting=3)
+def test_too_many_requests_are_turned_away(own_client, stuck, picture):
+    with ThreadPoolExecutor(3) as clients:
+        waiting = [clients.submit(send, own_client, "/api/explain", picture) for _ in range(3)]
+        while own_client.app._under_way < 3:
+            time.sleep(0.01)
+        refused = send(own_client, "/api/explain", picture)
+        assert refused.status_code == 503
+        assert refused.headers["retry-after"] == "1"
+        assert refused.json() == {"error": "too many requests are waiting; try again"}
+        assert own_client.get("/api/model").status_code == 200
+        stuck.set()
+        assert [answer.result().status_code for answer in waiting] == [200, 200, 200]
+    assert send(own_client, "/api/explain", picture).status_code == 200
+
+
+def test_64_clients_at_once(client, picture):
+    with ThreadPoolExecutor(64) as clients:
+        asked = [clients.submit(send, client, "/api/predict", picture) for _ in range(64)]
+        answers = [answer.result() for answer in asked]
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({json.dumps(answer.json()["predictions"][0]["top"]) for answer in answers}) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (RuntimeError("secret"), 500, "the server failed; what it printed says more"),
+        (MemoryError(), 503, "out of memory; try again, or with a smaller picture"),
+    ],
+)
+def test_failures_show_no_traceback(
+    own_client, worker, monkeypatch, picture, error, status, reason
+):
+    def fail(image):
+        raise error
+
+    monkeypatch.setattr(worker._classifier, "examine", fail)
+    answer = send(own_client, "/api/explain", picture)
+    assert answer.status_code == status
+    assert answer.json() == {"error": reason}
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8000", 200), ("localhost", 200), ("LOCALHOST:1", 200), ("[::1]:8000", 200),
+        ("evil.example", 421), ("127.0.0.1.evil.example", 421), ("192.0.2.1", 421), ("", 421),
+        ("[::1", 421), ("localhost@evil.example", 421),
+    ],
+)  # fmt: skip
+def test_hosts(client, host, status):
+    answer = client.get("/api/model", headers={"Host": host})
+    assert answer.status_code == status
+    assert ("error" in answer.json()) == (status == 421)
+
+
+def test_hosts_of_a_server_for_everybody(worker):
+    app = create_app(worker, [*gate.LOOPBACK, "camera.lan"], any_address=True)
+    with TestClient(app) as client:
+        for host, status in (("192.0.2.1:80", 200), ("camera.lan", 200), ("evil.example", 421)):
+            assert client.get("/", headers={"Host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://127.0.0.1:8000"}, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "none"}, 200),
+        ({"Origin": "http://127.0.0.1:9000"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://[::1"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_pages_of_other_sites_cannot_post(client, picture, headers, status):
+    answer = send(client, "/api/explain", picture, headers=headers)
+    assert answer.status_code == status
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("address", ["/", "/docs", "/static/app.js", "/api/model", "/nowhere"])
+def test_headers(client, address):
+    headers = client.get(address).headers
+    policy = dict(rule.split(" ", 1) for rule in headers["content-security-policy"].split("; "))
+    assert policy == {
+        "default-src": "'none'", "script-src": "'self'", "style-src": "'self'",
+        "img-src": "'self' blob: data:", "connect-src": "'self'", "frame-ancestors": "'none'",
+        "base-uri": "'none'", "form-action": "'none'",
+    }  # fmt: skip
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cross-origin-opener-policy"] == "same-origin"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert headers["cache-control"] == ("no-store" if "/api/" in address else "no-cache")
+    assert not [name for name in headers if name.startswith("access-control")]
+
+
+def test_pages_name_no_other_host(client):
+    files = sorted(path for path in STATIC.iterdir())
+    assert len(files) >= 8
+    for path in files:
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?:|//[a-z0-9-]+\.", text), path.name
+        answer = client.get(f"/static/{path.name}")
+        assert (answer.status_code, answer.text) == (200, path.read_text())
+    for page in ("/", "/docs"):
+        text = client.get(page).text
+        assert not re.search(r"<style|style=|<script(?! type=\"module\" src=)|\son\w+=", text)
+
+
+def test_the_page_has_the_colours_of_the_map():
+    style = (STATIC / "style.css").read_text()
+    assert f"--for: {drawing.FOR};" in style
+    assert f"--against: {drawing.AGAINST};" in style
+
+
+def test_limits_must_make_sense():
+    with pytest.raises(ValueError, match="files must be over 0, got 0"):
+        Limits(files=0)
