@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench paper readme fuzz clean
+.PHONY: demo test test-browser lint bench paper readme fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
 
 test: lint
 	$(BIN)/pytest
+
+test-browser: $(VENV)/browser
+	$(BIN)/python -m tests.browser.chromium
+	$(BIN)/pytest tests/browser
 
 lint: $(VENV)/test
 	$(BIN)/ruff check .

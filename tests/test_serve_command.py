@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,27 +16,9 @@ from typer.testing import CliRunner
 from lrrspm.cli import app
 from lrrspm.serve import run
 
-from .conftest import hear_ctrl_c
+from .servers import serving
 
 pytestmark = pytest.mark.network
-
-
-@contextmanager
-def serving(*arguments):
-    """A server in a process of its own, and what it says once it answers."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lrrspm", "serve", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=hear_ctrl_c,
-    )
-    assert process.stdout is not None
-    try:
-        yield process, process.stdout.readline()
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

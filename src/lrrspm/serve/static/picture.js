@@ -1,11 +1,13 @@
 // Pictures as the browser sees them.
 
 const THUMB = 104; // pixels, twice of what is shown
+// Films would run below a map that is for their first picture, and browsers do not turn WebP
+// upright.
+const NOT_THESE = ["image/gif", "image/webp"];
 
 // The picture if the browser can show it, else null: the server's preview is shown instead.
 export async function shownByBrowser(item) {
-  // A film would run below a map that is for its first picture.
-  if (item.file.type === "image/gif") return null;
+  if (NOT_THESE.includes(item.file.type)) return null;
   const picture = new Image();
   picture.src = item.url;
   try {

@@ -1,0 +1,40 @@
+"""A Chromium to test with: the system's, or else one that is installed now."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def find() -> str | None:
+    """Path of the system's Chromium, or None: Playwright may have one of its own."""
+    return next((path for path in map(shutil.which, _NAMES) if path), None)
+
+
+def options() -> dict[str, object]:
+    """How Playwright is to start it."""
+    # Root has no sandbox; tests in containers often are root.
+    return {
+        "executable_path": find(),
+        "args": ["--no-sandbox"] if os.name == "posix" and os.geteuid() == 0 else [],
+    }
+
+
+def install() -> None:
+    """Install one where there is none."""
+    if find():
+        return
+    if shutil.which("apt-get") and os.geteuid() == 0:
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "update", "-qq"], check=False)
+        got = subprocess.run(["apt-get", "install", "-qqy", "chromium"], env=quiet, check=False)
+        if got.returncode == 0 and find():
+            return
+    if subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"]).returncode:
+        sys.exit("no Chromium here, and none could be installed: install Debian's package chromium")
+
+
+if __name__ == "__main__":
+    install()

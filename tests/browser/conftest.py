@@ -1,0 +1,91 @@
+"""Fixtures: a browser, servers, and a page that must not complain or ask other hosts."""
+
+import json
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from lrrspm import ImageClassifier, LRREncoder
+
+from ..conftest import draw
+from ..servers import serving
+from .chromium import options
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(**options())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def address(model_path):
+    """A server of the small model, for pictures up to 1 MB."""
+    with serving(model_path, "--port", "0", "--json", "--max-file-mb", "1") as (_, said):
+        yield json.loads(said)["url"]
+
+
+@pytest.fixture(scope="session")
+def many_classes(tmp_path_factory):
+    """A server of a model with 30 classes, one of them with a long name."""
+    rng = np.random.default_rng(0)
+    kinds = ("across", "along", "dots", "slant")
+    pictures = [draw(kinds[i % 4], rng, 24 + i % 30) for i in range(90)]
+    labels = [f"class {i % 30:02}" + " with a long name" * 5 * (i % 30 == 7) for i in range(90)]
+    path = tmp_path_factory.mktemp("many") / "many.lrrspm"
+    ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(pictures, labels).save(path)
+    with serving(path, "--port", "0", "--json") as (_, said):
+        yield json.loads(said)["url"]
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens pages; none of them may complain, or ask another host for anything.
+
+    A test adds what the browser may say about answers that are refusals to ``opened.expected``.
+    """
+    complaints: list[str] = []
+    hosts: set[str] = set()
+    contexts = []
+
+    def open_page(address, width=1280, height=860, **settings):
+        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("console", lambda m: m.type in ("error", "warning") and complaints.append(m.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+        page.goto(address)
+        return page
+
+    open_page.expected = []
+    yield open_page
+    for context in contexts:
+        context.close()
+    unexpected = [c for c in complaints if not any(e in c for e in open_page.expected)]
+    assert unexpected == []
+    assert all(host == "" or host.startswith("127.0.0.1:") for host in hosts), hosts
+
+
+@pytest.fixture
+def page(opened, address):
+    return opened(address)
+
+
+@pytest.fixture(scope="session")
+def files(pictures, tmp_path_factory):
+    """Pictures to upload, good and bad, by name."""
+    folder = tmp_path_factory.mktemp("files")
+    for kind in ("across", "along", "dots"):
+        Image.open(pictures / kind / "03.png").save(folder / f"{kind}.png")
+    Image.open(pictures / "dots" / "04.png").save(folder / "scan.tif")
+    (folder / "broken.jpg").write_bytes(b"no picture at all")
+    (folder / "large.png").write_bytes(bytes(1_500_000))
+    Image.new("1", (10_000, 10_000)).save(folder / "bomb.png")
+    return {path.name: path for path in folder.iterdir()}

@@ -1,0 +1,241 @@
+"""The page in a real browser: pictures come in, classes and evidence are shown."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.network
+
+REFUSED = "the server responded with a status of 422"
+
+
+def upload(page, *paths):
+    page.set_input_files("#files", [str(path) for path in paths])
+    expect(page.locator(".item.waiting")).to_have_count(0)
+
+
+def items(page):
+    return page.locator(".item")
+
+
+def test_one_picture(page, files):
+    expect(page.locator("#model-name")).to_have_text("small.lrrspm")
+    expect(page.locator("#model-line")).to_have_text("3 classes from 36 pictures")
+    upload(page, files["dots.png"])
+    expect(page.locator("#drop")).to_be_hidden()
+    expect(page.locator("#best")).to_have_text("dots")
+    caption = re.compile(r"^dots\.png · 48 \u00d7 48 · \d+ ms$")
+    expect(page.locator("#caption")).to_have_text(caption)
+    names = page.locator(".bar .name").all_text_contents()
+    shown = page.locator(".bar .value").all_text_contents()
+    values = [float(value.replace("\u2212", "-")) for value in shown]
+    assert names[0] == "dots"
+    assert sorted(names) == ["across", "along", "dots"]
+    assert values == sorted(values, reverse=True)
+    assert values[0] > 0 > values[1]
+    assert page.locator("#map").get_attribute("src").startswith("data:image/png;base64,")
+    assert page.locator("#picture").get_attribute("src").startswith("blob:")
+    expect(page.locator("#status")).to_have_text(re.compile(r"^dots\.png: dots, score \+\d"))
+    expect(page.locator("#more")).to_be_hidden()
+
+
+def test_bars_begin_at_a_common_zero(page, files):
+    upload(page, files["dots.png"])
+    boxes = []
+    for bar in page.locator(".bar").all():
+        fill, zero = (bar.locator(part).bounding_box() for part in (".fill", ".zero"))
+        boxes.append((fill["x"], fill["x"] + fill["width"], zero["x"] + zero["width"] / 2))
+    assert boxes[0][0] == pytest.approx(boxes[0][2], abs=1)  # a positive score, to the right
+    for _, end, zero in boxes[1:]:
+        assert end == pytest.approx(zero, abs=1)
+    assert len({round(zero) for *_, zero in boxes}) == 1
+
+
+def test_several_pictures(page, files):
+    upload(page, files["dots.png"], files["across.png"])
+    upload(page, files["along.png"])
+    expect(items(page).locator("b")).to_have_text(["dots", "across", "along"])
+    expect(items(page).locator("small")).to_have_text(["dots.png", "across.png", "along.png"])
+    expect(page.locator(".thumb canvas")).to_have_count(3)
+    expect(page.locator("#best")).to_have_text("dots")
+    items(page).nth(2).click()
+    expect(page.locator("#best")).to_have_text("along")
+    expect(items(page).nth(2)).to_have_attribute("aria-current", "true")
+    expect(page.locator('.item[aria-current="true"]')).to_have_count(1)
+    page.get_by_role("button", name="Remove along.png").click()
+    expect(items(page)).to_have_count(2)
+    expect(page.locator("#best")).to_have_text("across")
+    page.get_by_role("button", name="Remove all").click()
+    expect(page.locator("#drop")).to_be_visible()
+    expect(page.locator("#result")).to_be_hidden()
+
+
+@pytest.mark.parametrize("way", ["drop", "paste"])
+def test_dropped_and_pasted_pictures(page, files, way):
+    content = list(files["dots.png"].read_bytes())
+    page.evaluate(
+        """([way, content]) => {
+            const held = new DataTransfer();
+            held.items.add(new File([new Uint8Array(content)], "given.png", {type: "image/png"}));
+            const event = way === "drop"
+                ? new DragEvent("drop", {dataTransfer: held, bubbles: true, cancelable: true})
+                : new ClipboardEvent("paste", {clipboardData: held, bubbles: true});
+            document.body.dispatchEvent(event);
+        }""",
+        [way, content],
+    )
+    expect(page.locator("#best")).to_have_text("dots")
+    expect(items(page).locator("small")).to_have_text(["given.png"])
+
+
+def test_a_broken_file(opened, page, files):
+    opened.expected.append(REFUSED)
+    upload(page, files["broken.jpg"], files["dots.png"])
+    expect(items(page).nth(0)).to_contain_text("Not read")
+    expect(items(page).nth(0)).to_contain_text("broken.jpg: not a picture of a known format")
+    expect(page.locator("#message")).to_contain_text("not a picture of a known format")
+    expect(page.locator("#message")).to_be_visible()
+    expect(page.locator("#result")).to_be_hidden()
+    items(page).nth(1).click()
+    expect(page.locator("#best")).to_have_text("dots")
+    expect(page.locator("#message")).to_be_hidden()
+
+
+def test_a_file_of_too_many_bytes_is_not_sent(page, files):
+    sent = []
+    page.on("request", lambda request: sent.append(request.url))
+    upload(page, files["large.png"])
+    expect(page.locator("#message")).to_have_text("1.5 MB are more than 1.0 MB; shrink it first")
+    assert not [url for url in sent if "/api/" in url]
+
+
+def test_a_picture_of_too_many_pixels(opened, page, files):
+    opened.expected.append(REFUSED)
+    upload(page, files["bomb.png"])
+    expect(page.locator("#message")).to_have_text(
+        "10000 x 10000 pixels are more than 89,478,485; shrink it first"
+    )
+
+
+def test_what_the_browser_cannot_show(page, files):
+    upload(page, files["scan.tif"])
+    expect(page.locator("#best")).to_have_text("dots")
+    assert page.locator("#picture").get_attribute("src").startswith("data:image/jpeg;base64,")
+    expect(page.locator(".thumb canvas")).to_have_count(1)
+
+
+def test_another_class(page, files):
+    upload(page, files["dots.png"])
+    first = page.locator("#map").get_attribute("src")
+    expect(page.get_by_role("radio", name="dots")).to_be_checked()
+    page.locator(".bar", has_text="across").click()
+    expect(page.locator("#sum")).to_contain_text("The evidence for across adds up to")
+    expect(page.locator("#legend-label")).to_have_text("across")
+    expect(page.locator("#map")).to_have_attribute("alt", "Evidence for across")
+    assert page.locator("#map").get_attribute("src") != first
+    expect(page.locator("#best")).to_have_text("dots")  # what it is taken for stays
+    page.locator(".bar", has_text="dots").click()
+    expect(page.locator("#map")).to_have_attribute("src", first)
+
+
+def test_opacity(page, files):
+    upload(page, files["dots.png"])
+    for value, shown in (("0", "0"), ("35", "0.35"), ("100", "1")):
+        page.locator("#opacity").fill(value)
+        expect(page.locator("#map")).to_have_css("opacity", shown)
+
+
+def test_keyboard_only(page, files):
+    def focused():
+        return page.evaluate("() => document.activeElement.id || document.activeElement.className")
+
+    def tab_to(wanted):
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            if focused() == wanted:
+                return
+        raise AssertionError(f"no way to {wanted}")
+
+    tab_to("choose")
+    outline = page.locator("#choose").evaluate("e => getComputedStyle(e).outlineStyle")
+    assert outline == "solid"
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Enter")
+    chooser.value.set_files([str(files["dots.png"]), str(files["across.png"])])
+    expect(page.locator("#best")).to_have_text("dots")
+    tab_to("item")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#best")).to_have_text("across")
+    tab_to("opacity")
+    page.keyboard.press("End")
+    expect(page.locator("#map")).to_have_css("opacity", "1")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("radio", name="across")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    second = page.locator(".bar .name").nth(1).text_content()
+    expect(page.locator("#legend-label")).to_have_text(second)
+    expect(page.locator("#status")).to_have_text(re.compile(f"^across.png: {second}, score \u2212"))
+    page.keyboard.press("Shift+Tab")
+    items(page).nth(1).focus()
+    page.keyboard.press("Delete")
+    expect(items(page)).to_have_count(1)
+    expect(items(page).nth(0)).to_be_focused()
+    page.keyboard.press("Delete")
+    expect(page.locator("#choose")).to_be_focused()
+
+
+def test_many_classes(opened, many_classes, files):
+    page = opened(many_classes)
+    upload(page, files["dots.png"])
+    bars = page.locator(".bar")
+    expect(bars).to_have_count(10)
+    more = page.locator("#more")
+    expect(more).to_have_text("Show all 30 classes")
+    more.click()
+    expect(bars).to_have_count(30)
+    expect(more).to_have_attribute("aria-expanded", "true")
+    name = bars.nth(20).locator(".name").text_content()
+    bars.nth(20).click()
+    expect(page.locator("#legend-label")).to_have_text(name)
+    more.click()
+    expect(bars).to_have_count(11)  # the chosen one stays
+    expect(bars.nth(10).locator("input")).to_be_checked()
+
+
+def test_a_busy_server_is_asked_again(opened, page, files):
+    opened.expected.append("status of 503")
+    busy = [True]
+
+    def answer(route):
+        if busy:
+            busy.pop()
+            route.fulfill(status=503, headers={"Retry-After": "1"}, json={"error": "busy"})
+        else:
+            route.continue_()
+
+    page.route("**/api/explain*", answer)
+    upload(page, files["dots.png"])
+    expect(page.locator("#best")).to_have_text("dots")
+
+
+def test_a_server_that_is_gone(opened, page, files):
+    opened.expected.append("net::ERR_")
+    page.route("**/api/explain*", lambda route: route.abort())
+    upload(page, files["dots.png"])
+    expect(page.locator("#message")).to_have_text("no answer; is the server still running?")
+
+
+def test_the_card(page):
+    page.get_by_role("link", name="About this model").click()
+    about = page.locator("#about")
+    expect(about).to_contain_text("LrrSPM: low-rank codes, max pooling, linear SVM")
+    expect(about.locator("#classes tr")).to_have_text(["across12", "along12", "dots12"])
+    expect(about.locator("#parameters")).to_contain_text("codebook size")
+
+
+def test_the_api_page(opened, address):
+    page = opened(f"{address}docs")
+    expect(page.locator("#paths h2").first).to_have_text("POST/api/predict")
+    expect(page.locator("h2", has_text="/api/")).to_have_count(3)
+    expect(page.locator("#shell")).to_contain_text(f"'{address}api/predict?top=3'")
