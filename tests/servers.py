@@ -1,8 +1,12 @@
-"""Servers in processes of their own."""
+"""What tests of the server share."""
 
+import io
 import subprocess
 import sys
 from contextlib import contextmanager
+
+import pytest
+from PIL import Image
 
 from .conftest import hear_ctrl_c
 
@@ -23,3 +27,21 @@ def serving(*arguments):
     finally:
         process.kill()
         process.communicate()
+
+
+def limited(**limits):
+    """Have a test's ``worker`` keep to limits."""
+    return pytest.mark.parametrize("worker", [limits], indirect=True)
+
+
+def saved(pixels, kind="PNG", **settings):
+    """The bytes of a picture file."""
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, **settings)
+    return file.getvalue()
+
+
+def send(client, address, *pictures, **named):
+    """Upload pictures, each of them bytes or a pair of a name and bytes."""
+    field = "files" if "predict" in address else "file"
+    return client.post(address, files=[(field, picture) for picture in pictures], **named)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -13,7 +14,7 @@ def find() -> str | None:
     return next((path for path in map(shutil.which, _NAMES) if path), None)
 
 
-def options() -> dict[str, object]:
+def options() -> dict[str, Any]:
     """How Playwright is to start it."""
     # Root has no sandbox; tests in containers often are root.
     return {

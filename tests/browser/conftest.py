@@ -1,6 +1,7 @@
 """Fixtures: a browser, servers, and a page that must not complain or ask other hosts."""
 
 import json
+from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -43,34 +44,44 @@ def many_classes(tmp_path_factory):
         yield json.loads(said)["url"]
 
 
-@pytest.fixture
-def opened(browser):
-    """Opens pages; none of them may complain, or ask another host for anything.
+class Opener:
+    """Opens pages, and notes what they complain about and which hosts they ask."""
 
-    A test adds what the browser may say about answers that are refusals to ``opened.expected``.
-    """
-    complaints: list[str] = []
-    hosts: set[str] = set()
-    contexts = []
+    def __init__(self, browser):
+        self._browser = browser
+        self.contexts: list[Any] = []
+        self.complaints: list[str] = []
+        self.hosts: set[str] = set()
+        # Parts of what the browser may say about answers that are refusals.
+        self.expected: list[str] = []
 
-    def open_page(address, width=1280, height=860, **settings):
-        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
-        contexts.append(context)
+    def __call__(self, address, width=1280, height=860, **settings):
+        size = {"width": width, "height": height}
+        context = self._browser.new_context(viewport=size, **settings)
+        self.contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(15_000)
-        page.on("console", lambda m: m.type in ("error", "warning") and complaints.append(m.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+        page.on("console", self._hear)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
         page.goto(address)
         return page
 
-    open_page.expected = []
-    yield open_page
-    for context in contexts:
+    def _hear(self, message):
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens pages; none of them may complain, or ask another host for anything."""
+    opener = Opener(browser)
+    yield opener
+    for context in opener.contexts:
         context.close()
-    unexpected = [c for c in complaints if not any(e in c for e in open_page.expected)]
-    assert unexpected == []
-    assert all(host == "" or host.startswith("127.0.0.1:") for host in hosts), hosts
+    expected = opener.expected
+    assert [c for c in opener.complaints if not any(part in c for part in expected)] == []
+    assert all(host == "" or host.startswith("127.0.0.1:") for host in opener.hosts), opener.hosts
 
 
 @pytest.fixture
