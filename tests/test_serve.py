@@ -11,8 +11,8 @@ from PIL import Image
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
+from lrrspm import config, load_model
 from lrrspm import draw as drawing
-from lrrspm import load_model
 from lrrspm.cli import app as commands
 from lrrspm.serve.app import create_app
 from lrrspm.serve.limits import Limits
@@ -255,6 +255,18 @@ def test_the_page_has_the_colours_of_the_map():
     style = (STATIC / "style.css").read_text()
     assert f"--for: {drawing.FOR};" in style
     assert f"--against: {drawing.AGAINST};" in style
+
+
+def test_the_document_has_the_limits():
+    text = (HERE.parent / "docs" / "serving.md").read_text()
+    told = dict(re.findall(r"\| `--max-([a-z-]+)` \| (\d+) \|", text))
+    assert {name: int(value) for name, value in told.items()} == {
+        "files": config.SERVE_FILES,
+        "file-mb": config.SERVE_FILE_MB,
+        "request-mb": config.SERVE_REQUEST_MB,
+        "waiting": config.SERVE_WAITING,
+        "seconds": config.SERVE_SECONDS,
+    }
 
 
 def test_limits_must_make_sense():
