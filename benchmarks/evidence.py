@@ -11,7 +11,7 @@ disjoint squares of 16 pixels with the most evidence by what their surroundings
 fade into; "gray" paints those squares in the image's mean gray, whose edges are
 themselves something to see.
 
-What it costs: seconds of ``explain`` over those of a prediction, one thread, 1500
+What it costs: seconds of ``explain`` over those of a prediction, one thread, 100
 images of LS; target: at most 3.
 """
 
