@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-browser lint bench paper readme fuzz clean
+.PHONY: demo test test-browser lint bench paper readme screenshots fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -28,7 +28,11 @@ paper: $(VENV)/test
 
 readme: $(VENV)/test
 	$(BIN)/python -m benchmarks.readme
-	$(BIN)/python docs/figure.py
+	$(BIN)/python -m docs.figure
+
+screenshots: $(VENV)/browser
+	$(BIN)/python -m tests.browser.chromium
+	$(BIN)/python -m docs.screenshots
 
 # Seconds of each fuzzer.
 FUZZ_SECONDS ?= 60

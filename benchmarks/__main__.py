@@ -9,7 +9,7 @@ from ._measure import measure_script, show
 
 SCRIPTS = (
     "sift", "coding", "encoders", "dictionary", "svm", "kernel", "pipeline", "memory", "codebook",
-    "startup", "robustness", "store",
+    "startup", "robustness", "store", "evidence", "serve",
 )  # fmt: skip
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from parts import draw_folder, draw_part
 from sklearn.datasets import load_sample_image
 
 from lrrspm import (
@@ -24,6 +23,8 @@ from lrrspm import (
 from lrrspm.decoding import weigh_colours
 from lrrspm.draw import draw_explanation
 from lrrspm.images import shrink
+
+from .parts import draw_folder, draw_part
 
 BLUE, ORANGE, GRAY = "#1f6fb4", "#d1620a", "#8a8a8a"
 

@@ -1,6 +1,6 @@
 """Draw a folder of made pictures: turned metal parts, sound, scratched, chipped or stained.
 
-``python docs/parts.py DIR`` writes DIR/CLASS/NUMBER.png. The pictures of the evidence, the report
+``python -m docs.parts DIR`` writes DIR/CLASS/NUMBER.png. The pictures of the evidence, the report
 and the page in these documents are made with them.
 """
 

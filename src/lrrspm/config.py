@@ -58,6 +58,9 @@ HELD_OUT = 0.2
 MAX_SKIPPED = 0.05
 """Share of unreadable pictures up to which ``train`` and ``evaluate`` go on without them."""
 
+DRAWN_SIDE = 900
+"""Longest side of a picture that evidence is drawn over."""
+
 IMAGE_SUFFIXES = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from . import config
 from .classifier import ImageClassifier, fit_together
-from .draw import draw_predictions
+from .decoding import colours
+from .draw import draw_explanation, draw_predictions
 from .encoders import LRREncoder
 from .evaluation import evaluate, split_by_class
 from .stages import Stages
@@ -39,7 +41,7 @@ def solar_cells() -> tuple[list[str], list[str]]:
 
 
 def run(output: Path, seed: int, jobs: int, stages: Stages) -> dict[str, Any]:
-    """Evaluate, then train a model, save it and draw some of its predictions."""
+    """Evaluate, then train a model, save it, draw some predictions and the evidence for one."""
     paths, labels = solar_cells()
     output.mkdir(parents=True, exist_ok=True)
     classifier = ImageClassifier(encoder=LRREncoder(), n_jobs=jobs, random_state=seed)
@@ -58,6 +60,12 @@ def run(output: Path, seed: int, jobs: int, stages: Stages) -> dict[str, Any]:
     picture = output / "predictions.png"
     draw_predictions(picture, images, y[shown].tolist(), classifier.predict(images).tolist())
 
+    defective = next(i for i in shown if "defective" in y[i])
+    evidence = output / "evidence.png"
+    seen = np.asarray(colours(paths[defective], config.DRAWN_SIDE))
+    examined = classifier.examine(paths[defective])
+    draw_explanation(evidence, seen, examined.explain(shape=seen.shape[:2]), examined.ranked())
+
     start = time.perf_counter()
     classifier.features_.transform(chosen)
     return {
@@ -65,5 +73,6 @@ def run(output: Path, seed: int, jobs: int, stages: Stages) -> dict[str, Any]:
         "images_per_second": len(chosen) / (time.perf_counter() - start),
         "model": str(model),
         "picture": str(picture),
+        "evidence": str(evidence),
         "licence": LICENCE,
     }

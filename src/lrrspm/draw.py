@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from .files import write_atomically
 from .images import read_image
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 # Blue and orange keep apart for colour-blind readers too; a word says it as well.
 FOR, AGAINST = "#1f6fb4", "#d1620a"
 _STRONGEST = 0.85  # of the picture below something is left to see
+_PALE = 0.6  # as much white over it; the page of lrrspm serve does the same
 
 
 def draw_predictions(
@@ -79,11 +81,8 @@ def draw_explanation(
         axis.set_axis_off()
     axes[0].imshow(picture)
     axes[0].set_title("picture\n", fontsize=9)
-    gray = picture @ np.array([0.299, 0.587, 0.114])
     limit = evidence_limit(explanation.map)
-    # Pale, so that the colours stand out on dark pictures too.
-    axes[1].imshow(160 + gray * (95 / 255), cmap="gray", vmin=0, vmax=255)
-    axes[1].imshow(evidence_colours(explanation.map, limit))
+    axes[1].imshow(lay_over(Image.fromarray(picture), explanation.map, limit))
     axes[1].set_title(
         f"evidence for {_name(explanation.label)}\n{explanation.score:+.2f} in all",
         fontsize=9,
@@ -156,6 +155,17 @@ def evidence_colours(map: NDArray[np.float32], limit: float | None = None) -> ND
     colours[..., :3] = sides[(strength > 0).astype(np.intp)]
     colours[..., 3] = np.round(255 * _STRONGEST * np.minimum(np.abs(strength), 1))
     return colours
+
+
+def lay_over(picture: Image.Image, map: NDArray[np.float32], limit: float) -> Image.Image:
+    """Evidence over a pale gray copy of a picture of its size.
+
+    Gray, since the picture's own colours would have two meanings; pale, so
+    that the evidence stands out on dark pictures too.
+    """
+    gray = picture.convert("L").point(lambda value: 255 - (255 - value) * (1 - _PALE))
+    evidence = Image.fromarray(evidence_colours(map, limit))
+    return Image.alpha_composite(gray.convert("RGBA"), evidence).convert("RGB")
 
 
 def _channels(colour: str) -> tuple[int, ...]:

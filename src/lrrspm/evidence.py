@@ -87,6 +87,12 @@ class Examination:
         scores = svm.decision_function(self._vector[None])
         self.scores = np.array([-scores[0], scores[0]] if scores.ndim == 1 else scores[0], float)
 
+    def ranked(self) -> list[tuple[str, float]]:
+        """The names of all classes with their scores, best first."""
+        order = np.argsort(-self.scores, kind="stable")
+        names = self._svm.classes_.tolist()
+        return [(str(names[i]), float(self.scores[i])) for i in order]
+
     def explain(self, label: Any = None, shape: tuple[int, int] | None = None) -> Explanation:
         """Take the score of a class apart.
 

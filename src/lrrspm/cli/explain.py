@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
+from .. import config
 from .app import command
 from .options import Json, ModelPath
 from .terminal import print_json, print_rich, printable, text
-
-_SIDE = 900  # longer side of the picture that is drawn
 
 
 @command
@@ -56,11 +55,10 @@ def explain(
     if label is not None and label not in names:
         raise ValueError(f"the model knows no class {label!r}; it knows: {', '.join(names)}")
     examination = classifier.examine(image)
-    picture = np.asarray(colours(image, _SIDE))
+    picture = np.asarray(colours(image, config.DRAWN_SIDE))
     wanted = None if label is None else classifier.classes_.tolist()[names.index(label)]
     found = examination.explain(wanted, shape=(picture.shape[0], picture.shape[1]))
-    order = np.argsort(-examination.scores, kind="stable")
-    ranked = [(names[i], float(examination.scores[i])) for i in order]
+    ranked = examination.ranked()
     shown = [
         pair for place, pair in enumerate(ranked) if place < top or pair[0] == str(found.label)
     ]

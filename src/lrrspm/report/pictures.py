@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from ..decoding import ImageError, colours
-from ..draw import evidence_colours, evidence_limit
+from ..draw import evidence_limit, lay_over
 from ..mistakes import Mistake
 from ..page import Markup, data_uri, escape
 
@@ -46,7 +44,7 @@ def _pictures(mistake: Mistake, label: str, predicted: str) -> str:
     shape = (picture.height, picture.width)
     maps = [examined.explain(name, shape).map for name in (mistake.predicted, mistake.label)]
     limit = evidence_limit(*maps)
-    wrong, right = (_overlay(picture, map, limit) for map in maps)
+    wrong, right = (lay_over(picture, map, limit) for map in maps)
     shown = [
         (picture, "the picture", "the picture"),
         (wrong, f"evidence for {predicted}", f"for {predicted} <b>{_signed(mistake.score)}</b>"),
@@ -61,13 +59,6 @@ def _signed(score: float) -> str:
 
 def _shown(picture: Image.Image, alt: str, caption: str) -> str:
     return f'<span><img alt="{alt}" src="{_jpeg(picture)}"><small>{caption}</small></span>'
-
-
-def _overlay(picture: Image.Image, map: NDArray[np.float32], limit: float) -> Image.Image:
-    """Evidence over a gray copy: with the picture's own colours there would be two meanings."""
-    gray = picture.convert("L").convert("RGBA")
-    evidence = Image.fromarray(evidence_colours(map, limit))
-    return Image.alpha_composite(gray, evidence).convert("RGB")
 
 
 def _jpeg(picture: Image.Image) -> str:

@@ -270,7 +270,7 @@ function inWords({ label, score, intercept }) {
 // What people do.
 
 function fade() {
-  $("map").style.opacity = $("opacity").value / 100;
+  $("stack").style.setProperty("--evidence", $("opacity").value / 100);
   $("opacity").setAttribute("aria-valuetext", `${$("opacity").value} %`);
 }
 
