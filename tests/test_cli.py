@@ -308,9 +308,11 @@ def test_demo(monkeypatch, pictures, tmp_path):
     assert "mono defective" in result.stdout
     assert "CC BY-NC-SA 4.0" in result.stdout
     assert "lrrspm train my-pictures" in result.stdout
-    assert sorted(os.listdir(tmp_path / "demo")) == ["predictions.png", "solar-cells.lrrspm"]
-    with Image.open(tmp_path / "demo" / "predictions.png") as picture:
-        assert min(picture.size) > 300
+    drawn = ["evidence.png", "predictions.png"]
+    assert sorted(os.listdir(tmp_path / "demo")) == [*drawn, "solar-cells.lrrspm"]
+    for name in drawn:
+        with Image.open(tmp_path / "demo" / name) as picture:
+            assert min(picture.size) > 300
     assert load_model(tmp_path / "demo" / "solar-cells.lrrspm").summary_["images"] == 16
 
 

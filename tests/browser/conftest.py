@@ -7,13 +7,17 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from lrrspm import ImageClassifier, LRREncoder
 
 from ..conftest import draw
 from ..servers import serving
 from .chromium import options
+
+# Milliseconds: a busy machine takes its time, and what does not come at all is rare.
+_PATIENCE = 60_000
+expect.set_options(timeout=_PATIENCE)
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +64,7 @@ class Opener:
         context = self._browser.new_context(viewport=size, **settings)
         self.contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(_PATIENCE)
         page.on("console", self._hear)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
