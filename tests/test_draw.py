@@ -1,5 +1,6 @@
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -128,7 +129,21 @@ def test_failures_say_what_to_do(model_path, pictures, tmp_path):
     assert "none.jpg: no such file" in result.stderr
     result = explain(model_path, picture, "-o", tmp_path / "no" / "out.png", code=1)
     assert "its folder does not exist" in result.stderr
+    result = explain(model_path, pictures, "-o", tmp_path / "out.png", code=1)
+    assert "a folder; give one picture" in result.stderr
     assert not (tmp_path / "out.png").exists()
+
+
+def test_nothing_that_was_given_is_replaced(model_path, pictures, tmp_path):
+    picture = tmp_path / "picture.png"
+    shutil.copy(pictures / "dots" / "00.png", picture)
+    model = tmp_path / "model.png"
+    shutil.copy(model_path, model)
+    before = picture.read_bytes(), model.read_bytes()
+    for output in (picture, model, tmp_path / "." / "picture.png"):
+        result = explain(model, picture, "-o", output, code=2)
+        assert "would be replaced" in " ".join(result.output.split())
+    assert (picture.read_bytes(), model.read_bytes()) == before
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16", "F", "CMYK"])

@@ -1,4 +1,5 @@
 import io
+import math
 
 import numpy as np
 import pytest
@@ -196,6 +197,7 @@ def test_two_classes_have_opposite_evidence(pictures):
     first, second = (adds_up(model, paths[0], label) for label in ("across", "along"))
     assert second.score == model.decision_function([paths[0]])[0]
     assert first.score == -second.score
+    assert math.copysign(1, first.intercept) == math.copysign(1, second.intercept) == 1
     np.testing.assert_array_equal(first.contributions, -second.contributions)
     np.testing.assert_array_equal(first.map, -second.map)
 
@@ -242,6 +244,12 @@ def test_broken_files_are_named(model, tmp_path):
         model.explain(io.BytesIO(b"no picture"))
     with pytest.raises(ValueError, match="the picture: the file is empty"):
         model.explain(io.BytesIO())
+
+
+@pytest.mark.parametrize("given", [["a.png"], None, 3])
+def test_one_image_is_expected(model, given):
+    with pytest.raises(TypeError, match="expected one image: a path, an array"):
+        model.explain(given)
 
 
 def test_other_kernels_say_that_they_are_not_taken_apart():

@@ -6,7 +6,7 @@ import io
 import os
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ def draw_explanation(
     rows, columns = (2, 1) if width > 1.5 * height else (1, 2)
     shown = min(max(width / height, 0.6), 1.5) * 3.6 if rows == 1 else 6.0
     tall = 4.2 if rows == 1 else 2 * 6.0 / min(width / height, 6.0) + 1.1
+    tall = max(tall, 0.36 * len(ranked) + 1.2)
     figure = Figure(figsize=(columns * shown + 3.6, tall), layout="constrained", dpi=130)
     left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(columns * shown, 3.6))[0]
     axes = left.subplots(rows, columns).ravel()
@@ -95,20 +96,25 @@ def draw_explanation(
 
 
 def _draw_scores(axis: Axes, ranked: Sequence[tuple[str, float]], chosen: str) -> None:
-    """Bars of the classes' scores, the explained one in bold."""
-    names = [_name(label) for label, _ in ranked]
+    """Bars of the classes' scores, names and numbers above them, the explained one in bold."""
     values = [score for _, score in ranked]
-    bars = axis.barh(range(len(values)), values, color=[FOR if v > 0 else AGAINST for v in values])
-    axis.bar_label(bars, fmt="%+.2f", padding=3, fontsize=8)
-    axis.set_yticks(range(len(values)), names, fontsize=8, parse_math=False)
-    for tick, name in zip(axis.get_yticklabels(), names, strict=True):
-        tick.set_fontweight("bold" if name == chosen else "normal")
-    axis.invert_yaxis()
-    axis.margins(x=0.25)
+    places = range(len(values))
+    axis.barh(places, values, height=0.3, color=[FOR if v > 0 else AGAINST for v in values])
+    for place, (label, score) in zip(places, ranked, strict=True):
+        name = _name(label)
+        weight = "bold" if name == chosen else "normal"
+        above: dict[str, Any] = {
+            "transform": axis.get_yaxis_transform(),
+            "fontsize": 8,
+            "fontweight": weight,
+        }
+        axis.text(0, place - 0.22, name, **above, parse_math=False)
+        axis.text(1, place - 0.22, f"{score:+.2f}", **above, ha="right")
+    axis.set_ylim(len(values) - 0.7, -0.7)
     axis.axvline(0, color="0.3", linewidth=0.8)
     axis.tick_params(axis="x", labelsize=7)
+    axis.set_yticks([])
     axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.tick_params(axis="y", length=0)
     axis.set_title("scores: above 0 means yes", fontsize=9)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,6 +75,11 @@ class Examination:
         if isinstance(image, np.ndarray):
             gray = features.read(image)
             self.shape = (image.shape[0], image.shape[1])
+        elif not (isinstance(image, (str, os.PathLike)) or hasattr(image, "seek")):
+            raise TypeError(
+                "expected one image: a path, an array of shape (h, w) or a binary file, "
+                f"got {type(image).__name__}"
+            )
         else:
             gray, self.shape = read_with_shape(image, features.max_side)
         self._seen = gray.shape
@@ -120,7 +126,7 @@ class Examination:
         return Explanation(
             label=classes[index],
             score=float(self.scores[index]),
-            intercept=sign * intercept,
+            intercept=sign * intercept + 0.0,  # no negative zero
             contributions=shares,
             x=np.tile(xs.mean(axis=1) - 0.5, len(ys)),
             y=np.repeat(ys.mean(axis=1) - 0.5, len(xs)),

@@ -44,6 +44,13 @@ def explain(
             f"pictures are drawn as PNG; end the name in .png, got {output}", param_hint="--output"
         )
     check_target(output)
+    for given in (image, model):
+        if output.resolve() == given.resolve():
+            raise typer.BadParameter(
+                f"{given} would be replaced; give another name", param_hint="--output"
+            )
+    if image.is_dir():
+        raise ValueError(f"{image}: a folder; give one picture")
     import numpy as np
 
     from ..classifier import load_model
@@ -87,9 +94,9 @@ def explain(
         table.add_row(text(name), f"{score:+.2f}")
     print_rich(table)
     gains = found.contributions
+    constant = f", {found.intercept:+.2f} without any patch" if found.intercept else ""
     print(
         f"{printable(found.label)}: {gains[gains > 0].sum():+.2f} for, "
-        f"{gains[gains < 0].sum():+.2f} against, {found.intercept:+.2f} without any patch; "
-        f"patches: {len(gains)}"
+        f"{gains[gains < 0].sum():+.2f} against{constant}; patches: {len(gains)}"
     )
     print(f"wrote {printable(output)}")
