@@ -73,6 +73,12 @@ def webp(side: int) -> bytes:
     return b"RIFF" + struct.pack("<I", 100) + content + b"\x2f" + bytes(70)
 
 
+def plain_webp(width: int, height: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height)).save(file, "WEBP", lossless=True, quality=0, method=0)
+    return file.getvalue()
+
+
 def many_scans(count: int = 5000, before: bytes = b"") -> bytes:
     file = io.BytesIO()
     Image.new("L", (2000, 2000)).save(file, "JPEG", progressive=True)
@@ -111,10 +117,33 @@ def bombs() -> dict[str, tuple[bytes, str]]:
         "number.pgm": (b"P5 " + b"1" * 10**7 + b" 5 255\n", short),
         "comment.pgm": (b"P2 8 8 255\n" + b"#" * 10**7, short),
         "16k.webp": (webp(16_383), many),
+        "plain.webp": (plain_webp(7000, 5000), many),
         "lying.webp": (webp(9000), short),
         "scans.jpg": (many_scans(), "scans"),
         # A marker without a length: the 65,498 bytes behind it are not its content.
         "hidden-scans.jpg": (many_scans(2000, before=b"\xff\x01"), "scans"),
+        "short-scans.jpg": (many_scans(2000, before=b"\xff\xda\0\2" * 10**6), "scans"),
+        **floods(),
+    }
+
+
+def floods() -> dict[str, tuple[bytes, str]]:
+    """Files of millions of tiny parts."""
+    reason = "small parts"
+    jpeg, picture = many_scans(0), gif(9, 9)
+    text, nothing = chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", b"")
+    pixels, end = zlib.compress(bytes(2)), chunk(b"IEND", b"")
+    return {
+        "fill.jpg": (b"\xff\xd8" + b"\xff" * 10**7, reason),
+        "junk.jpg": (b"\xff\xd8\xff" + bytes(10**7), reason),
+        "comments.jpg": (jpeg[:2] + b"\xff\xfe\0\2" * 10**6 + jpeg[2:], reason),
+        "texts-before.png": (png(1, 1, pixels, text * 10**6), reason),
+        "texts-behind.png": (png(1, 1, pixels)[: -len(end)] + text * 10**6 + end, reason),
+        "empty.png": (png(1, 1, pixels, nothing * 10**6), reason),
+        "comment-before.pgm": (b"P5 #" + b"x" * 10**7 + b"\n8 8 255\n" + bytes(64), reason),
+        "blanks.pgm": (b"P5 " + b" " * 10**7 + b"\n8 8 255\n" + bytes(64), reason),
+        "comment.gif": (picture[:19] + b"!\xfe" + b"\1x" * 10**6 + b"\0" + picture[19:], reason),
+        "comments.gif": (picture[:19] + b"!\xfe\1x\0" * 10**6 + picture[19:], reason),
     }
 
 

@@ -8,7 +8,7 @@ import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,15 @@ from .simd import compiled
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 # Where Pillow itself begins to warn of a decompression bomb.
 _MAX_PIXELS = 89_478_485
+# WebP pictures take 16 bytes a pixel to decode, others 4.
+_MAX_WEBP_PIXELS = 2**25
 # The longest that a JPEG can be. The weights that shrink a picture take 50 bytes a pixel of it.
 _LONGEST = 65_535
 # Each scan of a JPEG is a pass over the whole picture; a photograph has a dozen.
 _MAX_SCANS = 50
+# Reads of a file before and while its pixels are decoded. Headers of millions of parts keep
+# Pillow's loops busy for minutes; a run-length coded BMP has two reads a run.
+_HEADER_READS, _PIXEL_READS = 100_000, 2_000_000
 # A reduced JPEG keeps at least this many pixels for one of the shrunk picture, along each side.
 _MARGIN = 2
 # Pixels that are made gray at a time: 4 MB of colours.
@@ -116,6 +121,28 @@ def _shrink_colours(picture: Image.Image, times: int) -> Image.Image:
     return small
 
 
+class _Metered:
+    """A file that refuses to be read in very many pieces.
+
+    It has no number that libtiff could read from, and go on reading from
+    after the file was closed and the number given to another one.
+    """
+
+    def __init__(self, source: Source, file: BinaryIO) -> None:
+        self._source, self._file = source, file
+        self.left = _HEADER_READS
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, size: int = -1) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise self.refusal()
+        return self._file.read(size)
+
+    def refusal(self) -> TooLargeError:
+        return TooLargeError(self._source, "made of too many small parts; save it anew")
+
+
 class _Strict:
     """Has Pillow refuse truncated files while anybody is inside.
 
@@ -158,13 +185,14 @@ def opened(
         with (
             _bytes_of(source) as file,
             _strict,
-            Image.open(file, formats=_FORMATS) as picture,
+            Image.open(cast("BinaryIO", file), formats=_FORMATS) as picture,
         ):
             _check_header(source, picture)
             if is_jpeg(picture):
                 _check_scans(source, file)
             full = picture.size
             reduction = _reduce(picture, max_side)
+            file.left = _PIXEL_READS
             picture.load()
             # Decoding turns a TIFF upright, so only a reduced picture's size is an earlier one.
             yield picture, reduction, picture.size if reduction == 1 else full
@@ -185,17 +213,17 @@ def opened(
 
 
 @contextmanager
-def _bytes_of(source: Source) -> Iterator[BinaryIO]:
+def _bytes_of(source: Source) -> Iterator[_Metered]:
     """The file of a picture, open at its beginning; it has a size that can be right."""
     if isinstance(source, (str, os.PathLike)):
         _check_kind(source)
         with open(source, "rb") as file:
             _check_size(source, os.fstat(file.fileno()).st_size)
-            yield file
+            yield _Metered(source, file)
     else:
         _check_size(source, source.seek(0, os.SEEK_END))
         source.seek(0)
-        yield source
+        yield _Metered(source, source)
 
 
 def _check_kind(path: str | os.PathLike[str]) -> None:
@@ -217,9 +245,10 @@ def _check_size(source: Source, size: int) -> None:
 def _check_header(source: Source, picture: Image.Image) -> None:
     """Refuse what would take too much memory or time to decode."""
     width, height = picture.size
-    if width * height > _MAX_PIXELS:
+    most = _MAX_WEBP_PIXELS if picture.format == "WEBP" else _MAX_PIXELS
+    if width * height > most:
         raise TooLargeError(
-            source, f"{width} x {height} pixels are more than {_MAX_PIXELS:,}; shrink it first"
+            source, f"{width} x {height} pixels are more than {most:,}; shrink it first"
         )
     if max(width, height) > _LONGEST:
         raise TooLargeError(
@@ -231,7 +260,7 @@ def is_jpeg(picture: Image.Image) -> bool:
     return picture.format in ("JPEG", "MPO")  # MPO: a JPEG with others behind it
 
 
-def _check_scans(source: Source, file: BinaryIO) -> None:
+def _check_scans(source: Source, file: _Metered) -> None:
     """Refuse a JPEG of very many passes over the picture."""
     place = file.tell()
     file.seek(0)
@@ -249,9 +278,9 @@ _SCAN, _END = 0xDA, 0xD9
 
 
 def _count_scans(content: bytes) -> int:
-    """Scans of the first picture in a JPEG file."""
+    """Scans of the first picture in a JPEG file; of too many no more are counted."""
     scans, place = 0, 2
-    while found := _MARKER.search(content, place):
+    while scans <= _MAX_SCANS and (found := _MARKER.search(content, place)):
         marker, place = content[found.end() - 1], found.end()
         if marker == _END:
             break
