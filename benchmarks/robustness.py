@@ -102,14 +102,16 @@ def read_full(path: str) -> NDArray[np.float32]:
     return shrink(read_image(path, None), config.MAX_SIDE)
 
 
-def make_photographs(paths: list[str], folder: Path) -> list[str]:
+def make_photographs(
+    paths: list[str], folder: Path, shape: tuple[int, int] = (HEIGHT, WIDTH)
+) -> list[str]:
     """Large JPEGs in colour, with the noise of a sensor."""
     rng = np.random.default_rng(0)
     made = []
     for number, path in enumerate(paths):
         with Image.open(path) as picture:
-            large = picture.convert("L").resize((WIDTH, HEIGHT), Image.Resampling.LANCZOS)
-        noisy = np.asarray(large) + rng.normal(0, 6, (HEIGHT, WIDTH))
+            large = picture.convert("L").resize(shape[::-1], Image.Resampling.LANCZOS)
+        noisy = np.asarray(large) + rng.normal(0, 6, shape)
         name = str(folder / f"{number}.jpg")
         Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).convert("RGB").save(name, quality=90)
         made.append(name)

@@ -10,7 +10,15 @@ from typer.testing import CliRunner
 from lrrspm import ImageClassifier, load_model
 from lrrspm.cli import app
 from lrrspm.decoding import colours
-from lrrspm.draw import AGAINST, FOR, draw_explanation, draw_predictions, evidence_colours
+from lrrspm.draw import (
+    AGAINST,
+    FOR,
+    draw_explanation,
+    draw_predictions,
+    evidence_colours,
+    evidence_limit,
+    lay_over,
+)
 
 from .conftest import draw
 
@@ -54,6 +62,46 @@ def shown(model_path, pictures):
     path = pictures / "dots" / "00.png"
     model = load_model(model_path)
     return np.asarray(colours(path, 900)), model.explain(path), [("dots", 1.0), ("along", -0.5)]
+
+
+def test_evidence_lies_over_a_pale_gray_picture():
+    black = Image.new("RGB", (2, 1))
+    clear, strong = np.zeros((1, 2), np.float32), np.array([[1.0, -1.0]], np.float32)
+    assert np.asarray(lay_over(black, clear, 1)).tolist() == [[[153] * 3] * 2]
+    favour, against = np.asarray(lay_over(black, strong, 1))[0].astype(int)
+    assert favour[2] > favour[0] + 60
+    assert against[0] > against[2] + 60
+
+
+def test_what_is_drawn(shown, tmp_path, monkeypatch):
+    picture, explanation, _ = shown
+    figures = []
+    monkeypatch.setattr("lrrspm.draw._save", lambda figure, path: figures.append(figure))
+    ranked = [("dots", 1.0), ("along", -0.5), ("across", -2.0)]
+    draw_explanation(tmp_path / "out.png", picture, explanation, ranked)
+    left, right = figures[0].subfigs
+    plain, evidence = (axis.get_images()[0].get_array() for axis in left.axes)
+    np.testing.assert_array_equal(plain, picture)
+    limit = evidence_limit(explanation.map)
+    over = lay_over(Image.fromarray(picture), explanation.map, limit)
+    np.testing.assert_array_equal(evidence, np.asarray(over))
+    assert (
+        left.axes[1].get_title()
+        == f"evidence for dots\n{sum(explanation.contributions):+.2f} in all"
+    )
+    scores, key = right.axes
+    # From the top: the best class first, its name and number above its bar.
+    assert scores.get_ylim()[0] > scores.get_ylim()[1]
+    bars = sorted(scores.patches, key=lambda bar: bar.get_y())
+    assert [bar.get_width() for bar in bars] == [1.0, -0.5, -2.0]
+    words = [text.get_text() for text in sorted(scores.texts, key=lambda t: t.get_position()[1])]
+    assert words == ["dots", "+1.00", "along", "-0.50", "across", "-2.00"]
+    assert [text.get_fontweight() for text in scores.texts][:3] == ["bold", "bold", "normal"]
+    said = dict(zip(key.get_xticks(), (t.get_text() for t in key.get_xticklabels()), strict=True))
+    assert said == {-1: "against", 0: "no evidence", 1: "for"}
+    scale = np.asarray(key.get_images()[0].get_array())[0]
+    assert scale[0, :3].tolist() == list(bytes.fromhex(AGAINST[1:]))
+    assert scale[-1, :3].tolist() == list(bytes.fromhex(FOR[1:]))
 
 
 def test_drawings_have_the_same_bytes(shown, tmp_path):
@@ -177,13 +225,13 @@ def test_what_people_see_is_what_is_classified(tmp_path, mode):
 @pytest.mark.parametrize(("size", "wanted"), [((3000, 2000), (200, 133)), ((5000, 2), (200, 1))])
 def test_large_pictures_are_shrunk_for_people(tmp_path, monkeypatch, size, wanted, ending):
     width, height = size
-    ramp = np.linspace(0, 255, width).astype(np.uint8)
+    ramp = np.add.outer(np.linspace(0, 120, height), np.linspace(0, 120, width))
     path = tmp_path / f"ramp.{ending}"
-    Image.fromarray(np.tile(ramp, (height, 1))).save(path)
+    Image.fromarray(ramp.astype(np.uint8)).save(path)
     seen = colours(path, 200)
     assert seen.size == wanted
-    expected = np.linspace(0, 255, wanted[0])
-    assert np.abs(np.asarray(seen)[0, :, 0] - expected).max() < 4
+    rows, columns = ((np.arange(n) + 0.5) / n * 120 for n in wanted[::-1])
+    assert np.abs(np.asarray(seen)[..., 0] - np.add.outer(rows, columns)).max() < 4
     # A strip at a time or all at once: the same.
     monkeypatch.setattr("lrrspm.decoding._STRIP", 2**30)
     np.testing.assert_array_equal(np.asarray(colours(path, 200)), np.asarray(seen))

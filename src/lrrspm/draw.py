@@ -85,7 +85,7 @@ def draw_explanation(
     limit = evidence_limit(explanation.map)
     axes[1].imshow(lay_over(Image.fromarray(picture), explanation.map, limit))
     axes[1].set_title(
-        f"evidence for {_name(explanation.label)}\n{explanation.score:+.2f} in all",
+        f"evidence for {_name(explanation.label)}\n{explanation.score - explanation.intercept:+.2f} in all",
         fontsize=9,
         parse_math=False,
     )

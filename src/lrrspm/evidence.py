@@ -12,7 +12,7 @@ from .decoding import Source
 from .features import Image, SpatialPyramidFeatures
 from .images import read_with_shape
 from .parallel import single_blas_thread
-from .svm import KernelSVM, LinearSVM
+from .svm import KernelSVM, LinearSVM, score_columns
 
 
 class Explanation(NamedTuple):
@@ -90,8 +90,7 @@ class Examination:
         self._cells = pyramid.cells(grid.x, grid.y, grid.width, grid.height)
         self._codes = features.codes(grid)
         self._vector = pyramid.pool(self._codes, grid.x, grid.y, grid.width, grid.height)
-        scores = svm.decision_function(self._vector[None])
-        self.scores = np.array([-scores[0], scores[0]] if scores.ndim == 1 else scores[0], float)
+        self.scores = score_columns(svm.decision_function(self._vector[None]))[0].astype(float)
 
     def ranked(self) -> list[tuple[str, float]]:
         """The names of all classes with their scores, best first."""
