@@ -84,8 +84,9 @@ def draw_explanation(
     axes[0].set_title("picture\n", fontsize=9)
     limit = evidence_limit(explanation.map)
     axes[1].imshow(lay_over(Image.fromarray(picture), explanation.map, limit))
+    total = explanation.score - explanation.intercept
     axes[1].set_title(
-        f"evidence for {_name(explanation.label)}\n{explanation.score - explanation.intercept:+.2f} in all",
+        f"evidence for {_name(explanation.label)}\n{total:+.2f} in all",
         fontsize=9,
         parse_math=False,
     )
