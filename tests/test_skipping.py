@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
 from lrrspm.cli import app
-from lrrspm.evaluation import evaluate, train_with_estimate
+from lrrspm.evaluation import RESTART, evaluate, train_with_estimate
 from lrrspm.images import ImageError
+from lrrspm.stages import Stages
 
 from .stores import counts
 
@@ -101,7 +102,7 @@ def test_evaluation_is_that_of_the_others_alone(folder, pictures, options):
 
 
 def test_a_bad_picture_that_no_split_trains_on(pictures, tmp_path):
-    """It is met only when all are encoded."""
+    """It is met only when all are encoded, which is then no more than a false start."""
     paths, labels = find_images(pictures)
     (tmp_path / "bad.png").write_text("no picture")
     expected = evaluate(paths, labels, small(C=0.001), 1, 1)
@@ -109,7 +110,10 @@ def test_a_bad_picture_that_no_split_trains_on(pictures, tmp_path):
         some = [*paths[:place], str(tmp_path / "bad.png"), *paths[place:]]
         of_some = [*labels[:place], labels[place], *labels[place:]]
         skipped: dict[int, str] = {}
-        found = evaluate(some, of_some, small(C=0.001), 1, 1, skipped=skipped)
+        stages = Stages()
+        found = evaluate(some, of_some, small(C=0.001), 1, 1, stages=stages, skipped=skipped)
+        assert found["seconds"] == pytest.approx(stages.seconds)
+        assert found["seconds"].keys() == {RESTART, *expected["seconds"]}
         assert found["confusion"] == expected["confusion"]
         assert list(skipped) == [place]
 

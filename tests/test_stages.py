@@ -25,3 +25,15 @@ def test_memory_of_a_stage_is_that_of_its_last_end():
         assert held["large"] - held_now == pytest.approx(160, abs=20)
         assert peak is not None
         assert peak > held["large"] - 10  # the system counts in lumps
+
+
+def test_what_was_done_in_vain_is_set_apart():
+    stages = Stages()
+    stages.add("read", 1.0)
+    for seconds in (2.0, 4.0):
+        before = dict(stages.seconds)
+        stages.add("read", seconds)
+        stages.add("encode", seconds)
+        stages.set_apart(before, "vain")
+        assert stages.memory.keys() == stages.seconds.keys()
+    assert stages.seconds == {"read": 1.0, "vain": 12.0}

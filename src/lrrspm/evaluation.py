@@ -23,6 +23,9 @@ R = TypeVar("R")
 SHARED_STAGES = ("read", "sift", "codebook")
 """Stages whose work several classifiers share."""
 
+RESTART = "restart"
+"""The stage of work that was done in vain, since it met pictures that cannot be read."""
+
 
 def evaluate(
     paths: Sequence[str],
@@ -90,7 +93,8 @@ def evaluate_all(
 
     Images are read twice altogether, and each k-means codebook is learnt once
     for all of them. The seconds of ``read``, ``sift`` and ``codebook`` are those
-    of all together; the others are each one's own. Where ``measured`` is given,
+    of all together, as are those of ``restart``, work that had to begin again
+    without unreadable images; the others are each one's own. Where ``measured`` is given,
     each result is added there with its most confident mistakes.
     """
     stages = stages or Stages()
@@ -114,7 +118,7 @@ def evaluate_all(
             measured.extend(found)
         return [one.result for one in found]
 
-    return _without_unreadable(measure, paths, labels, skipped, max_skipped)
+    return _without_unreadable(measure, paths, labels, skipped, max_skipped, stages)
 
 
 def _test_splits(
@@ -138,7 +142,7 @@ def _test_splits(
         confusions.append(count_confusions(names, y[test], predicted))
         mistakes += find_mistakes(model, [paths[i] for i in test], y[test], scores, split)
     stages.add("test", seconds)
-    shared = [stage for stage in ("store", *SHARED_STAGES) if stage in stages.seconds]
+    shared = [stage for stage in (RESTART, "store", *SHARED_STAGES) if stage in stages.seconds]
     own_seconds = {
         **{stage: stages.seconds[stage] for stage in shared},
         "encode": sum(part.encode_seconds for part in trained),
@@ -154,12 +158,14 @@ def _without_unreadable(
     labels: Sequence[str],
     skipped: dict[int, str] | None,
     max_skipped: float,
+    stages: Stages,
 ) -> R:
     """Do work as if the images that cannot be read had never been there.
 
     How many descriptors an image gives, and who is in which split, depends on
     the number of images. So work that meets unreadable ones begins again
-    without them; as long as all are readable that costs nothing.
+    without them; as long as all are readable that costs nothing. Its seconds
+    until then are a stage of their own.
     """
     y = np.asarray(labels)
     if skipped is None:
@@ -167,6 +173,7 @@ def _without_unreadable(
     while True:
         kept = np.array([i for i in range(len(paths)) if i not in skipped])
         bad: dict[int, str] = {}
+        before = dict(stages.seconds)
         try:
             result = work([paths[i] for i in kept], y[kept], bad)
         except ValueError as error:
@@ -178,6 +185,7 @@ def _without_unreadable(
             ) from error
         if not bad:
             return result
+        stages.set_apart(before, RESTART)
         skipped.update({int(kept[place]): reason for place, reason in bad.items()})
         _check_share(paths, skipped, max_skipped)
         lost = sorted(set(y[kept].tolist()) - set(np.delete(y[kept], sorted(bad)).tolist()))
@@ -313,7 +321,7 @@ def train_with_estimate(
             measured.append(Measured(result, find_mistakes(trial, aside, y[held_out], scores)))
         return accuracy
 
-    return _without_unreadable(train, paths, labels, skipped, max_skipped)
+    return _without_unreadable(train, paths, labels, skipped, max_skipped, stages)
 
 
 def split_seeds(seed: int, splits: int) -> list[int]:

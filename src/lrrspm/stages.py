@@ -58,6 +58,14 @@ class Stages:
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         self.memory[name] = Memory(held_memory(), peak_memory())
 
+    def set_apart(self, before: dict[str, float], name: str) -> None:
+        """Count all that was added since the seconds were ``before`` to one stage instead."""
+        lost = sum(self.seconds.values()) - sum(before.values())
+        for stage in self.seconds.keys() - before.keys():
+            del self.memory[stage]
+        self.seconds = dict(before)
+        self.add(name, lost)
+
     def track(self, name: str, items: Iterable[T], total: int) -> Iterator[T]:
         """Pass items on and tell the listener how many have gone by."""
         self.tell(name, 0, total)
