@@ -72,6 +72,13 @@ def test_tables_without_a_title_and_with_words():
     assert page.to_markdown(page.Page("T", [table])) == "# T\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
 
 
+def test_columns_that_narrow_screens_do_without():
+    table = page.Table("", ("a", "b", "c"), ((("1",), ("2",), ("3",)),), words=(1,), spare=(1, 2))
+    assert '<th scope="col" class="words spare">b</th>' in body(table)
+    assert '<td class="words spare">2</td><td class="spare">3</td>' in body(table)
+    assert "| a | b | c |" in page.to_markdown(page.Page("T", [table]))
+
+
 def test_nothing_may_be_fetched():
     made = page.to_html(page.Page("T", [], "p { color: red; }"))
     assert (

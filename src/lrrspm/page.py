@@ -43,7 +43,8 @@ class Table:
     """A table; a cell is one or more lines, the first is what matters most.
 
     Without a title it belongs to the heading before it. Columns hold numbers,
-    but for the first and those named as ``words``.
+    but for the first and those named as ``words``. Narrow screens do without
+    those named as ``spare``.
     """
 
     title: str
@@ -51,6 +52,7 @@ class Table:
     rows: tuple[tuple[tuple[str, ...], ...], ...]
     notes: tuple[str, ...] = ()
     words: tuple[int, ...] = ()
+    spare: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,7 @@ def printable(value: object) -> str:
 
 def html_table(table: Table) -> str:
     """One table with its title and notes."""
-    kinds = [' class="words"' if place in table.words else "" for place in range(len(table.header))]
+    kinds = [_kind(table, place) for place in range(len(table.header))]
     head = "".join(
         f'<th scope="col"{kind}>{_inline(cell)}</th>'
         for kind, cell in zip(kinds, table.header, strict=True)
@@ -195,6 +197,13 @@ def html_table(table: Table) -> str:
         f'<div class="table"><table>{caption}'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{notes}"
     )
+
+
+def _kind(table: Table, place: int) -> str:
+    """The classes of a column's cells, as an attribute."""
+    columns = {"words": table.words, "spare": table.spare}
+    names = " ".join(name for name, places in columns.items() if place in places)
+    return f' class="{names}"' if names else ""
 
 
 def _lines(cell: Sequence[str]) -> str:
