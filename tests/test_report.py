@@ -6,116 +6,26 @@ import json
 import os
 import re
 import shutil
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 from lrrspm import ImageClassifier, LRREncoder, config, find_images
 from lrrspm.audit import audit
-from lrrspm.cli import app
 from lrrspm.decoding import colours
 from lrrspm.evaluation import evaluate_all
 from lrrspm.methods import METHODS
 from lrrspm.mistakes import Measured
 from lrrspm.page import to_html
-from lrrspm.report import Run, make_report, write_report
+from lrrspm.report import make_report, write_report
 from lrrspm.report.matrix import NUMBERED, ROOMY, confused_pairs
 from lrrspm.report.pictures import SIDE, show_mistakes
-from lrrspm.stages import Stages
 
 from .conftest import draw, mixed_up
+from .reports import FAST, Parsed, check_alone, made_result, made_run, parse, run
 
 MINUS = "\N{MINUS SIGN}"
-_VOID = {"br", "img", "meta", "hr"}
-
-
-class Parsed(HTMLParser):
-    """A page taken apart; what is not closed in its order is an error."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.tables: list[list[list[str]]] = []
-        self.parts: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        assert len({name for name, _ in attrs}) == len(attrs)
-        self.tags.append((tag, dict(attrs)))
-        if tag not in _VOID:
-            self.open.append(tag)
-        if tag == "table":
-            self.tables.append([])
-        elif tag == "tr":
-            self.tables[-1].append([])
-        elif tag in ("td", "th"):
-            self.tables[-1][-1].append("")
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" in self.open:
-            return
-        self.parts.append(data)
-        if {"td", "th"} & set(self.open):
-            self.tables[-1][-1][-1] += data
-
-    @property
-    def text(self):
-        return re.sub(r"\s+", " ", " ".join(self.parts))
-
-    def named(self, tag):
-        return [attributes for name, attributes in self.tags if name == tag]
-
-    def table(self, *header):
-        """Rows of the table that begins with these column names."""
-        (found,) = [rows for rows in self.tables if tuple(rows[0][: len(header)]) == header]
-        return found[1:]
-
-
-def parse(path):
-    text = path.read_text(encoding="utf-8")
-    found = Parsed(text)
-    check_alone(text, found)
-    return found
-
-
-def check_alone(text, found):
-    """Nothing is fetched, nothing is run."""
-    policy = found.named("meta")[1]
-    assert policy["http-equiv"] == "Content-Security-Policy"
-    assert policy["content"].startswith("default-src 'none'; img-src data:; ")
-    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in found.tags}
-    for _, attributes in found.tags:
-        assert not [name for name in attributes if name.startswith("on")]
-        assert attributes.get("src", "data:").startswith("data:")
-        assert attributes.get("href", "#").startswith("#")
-        assert "url(" not in attributes.get("style", "")
-    assert not re.search(r"url\(|@import", text[: text.index("</style>")])
-    anchors = [link["href"][1:] for link in found.named("a")]
-    targets = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
-    assert anchors == targets
-
-
-def run(*arguments, code=0):
-    done = CliRunner().invoke(app, [str(a) for a in arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == code, done.output
-    return done
-
-
-FAST = ["--codebook-size", "8", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -228,14 +138,27 @@ def test_maps_are_those_of_the_predicted_and_the_true_class(mixed):
         assert like > np.corrcoef(tint, other.ravel())[0, 1] + 0.3
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_two_classes_have_one_map_in_two_colours(mixed, tmp_path, n_classes):
+    for kind in ("across", "along", "dots")[:n_classes]:
+        shutil.copytree(mixed / kind, tmp_path / "set" / kind)
+    arguments = ["evaluate", tmp_path / "set", "--train-per-class", 4, "--splits", 1, *FAST]
+    run(*arguments, "--report", tmp_path / "r.html")
+    page = parse(tmp_path / "r.html")
+    assert page.named("img")
+    said = "the second map is the first with its colours exchanged" in page.text
+    assert said == (n_classes == 2)
+
+
 def test_costs_and_how_to_repeat(evaluated, mixed):
     found, page, report = evaluated
     rows = page.table("stage", "what", "seconds")
-    stages = [*found["seconds"], "audit", "explain"]
-    assert sorted(row[0] for row in rows[:-1]) == sorted(stages)
-    assert rows[-1][0] == "all"
-    for row in rows[:-1]:
-        assert float(row[2]) >= 0
+    names = [row[0] for row in rows]
+    assert names[-3:] == ["all", "audit", "explain"]
+    assert sorted(names[:-3]) == sorted(found["seconds"])
+    said = {**found["seconds"], "all": sum(found["seconds"].values())}
+    for row in rows:
+        assert row[2] == f"{said[row[0]]:.1f}" if row[0] in said else float(row[2]) >= 0
         assert row[5] == "not known" or float(row[5].replace(",", "")) > 1
     given = f"lrrspm evaluate {mixed} --train-per-class 4 --splits 3 --seed 5 --codebook-size 8"
     assert f"{given} --jobs 1 --report {report} --json" in page.text
@@ -265,6 +188,11 @@ def test_skipped_pictures_and_findings_are_listed(mixed, tmp_path):
     assert ["copy", "dots", f"{root / 'dots/05.png'}{root / 'dots/twin.png'}"] in page.table(
         "what", "in", "pictures"
     )
+    assert "37 pictures in 3 classes of 12 to 13, median 12." in page.text
+    assert "Left out, as if they were not there: 1" in page.text
+    assert page.table("stage")[0][:2] == [
+        "restart", "begun in vain, with pictures that cannot be read"
+    ]  # fmt: skip
     # One split has no spread.
     assert "±" not in page.text
     assert "standard deviation" not in page.text
@@ -287,7 +215,7 @@ def test_train(mixed, tmp_path):
     page = parse(tmp_path / "r.html")
     assert "no estimate of how good it is: none was asked for" in page.text
     assert not page.named("img")
-    assert "36 in 3 classes" in page.text
+    assert "36 in 3 classes of 12 each" in page.text
 
 
 def test_score_with_a_class_without_mistakes(model_path, pictures, tmp_path):
@@ -306,6 +234,7 @@ def test_score_with_a_class_without_mistakes(model_path, pictures, tmp_path):
     assert len(page.named("img")) == 3
     assert str(root / "across" / "dotty.png") in page.text
     assert "; split" not in page.text
+    assert "weakest class 92.3 % across" in page.text
 
 
 def test_no_mistakes(model_path, pictures, tmp_path):
@@ -315,6 +244,18 @@ def test_no_mistakes(model_path, pictures, tmp_path):
     assert "Most confused pairs" not in page.text
     assert "Nothing wrong was found" in page.text
     assert not page.named("img")
+    # Of equals none is the weakest, and none has fewer pictures than another.
+    assert "weakest class" not in page.text
+    assert "36 pictures in 3 classes of 12 each." in page.text
+    assert "Pictures that it was trained on flatter it" in page.text
+
+
+def test_one_class(model_path, pictures, tmp_path):
+    shutil.copytree(pictures / "dots", tmp_path / "set" / "dots")
+    run("score", model_path, tmp_path / "set", "--jobs", 1, "--report", tmp_path / "r.html")
+    page = parse(tmp_path / "r.html")
+    assert "12 pictures in 1 class." in page.text
+    assert "weakest class" not in page.text
 
 
 def test_class_that_was_not_tested(model_path, pictures, tmp_path):
@@ -371,35 +312,6 @@ def test_names_stay_names(tmp_path):
     assert "<img src=x>" in page.text
     assert all(image["src"].startswith("data:image/jpeg") for image in page.named("img"))
     assert page.named("img")
-
-
-def made_result(n_classes, wrong):
-    """A result with a share of wrong answers, spread over a few other classes."""
-    counts = np.zeros((n_classes, n_classes), int)
-    rng = np.random.default_rng(0)
-    for i in range(n_classes):
-        misses = rng.binomial(60, wrong)
-        counts[i, i] = 60 - misses
-        np.add.at(counts[i], rng.choice(np.delete(np.arange(n_classes), i), misses), 1)
-    per_class = (100 * np.diag(counts) / 60).tolist()
-    names = [f"class number {i:03}" for i in range(n_classes)]
-    return {
-        "accuracy": {"mean": float(np.mean(per_class)), "std": 0.5, "splits": per_class[:2]},
-        "per_class": dict(zip(names, per_class, strict=True)),
-        "confusion": counts.tolist(),
-        "seconds": {"encode": 1.0, "train": 1.0, "test": 1.0},
-        "images": 90 * n_classes,
-        "classes": n_classes,
-        "class_names": names,
-    }
-
-
-def made_run(**changes):
-    stages = Stages()
-    stages.add("read", 1.5)
-    found = {"images": 3, "classes": {"a": 1, "b": 2}, "findings": [], "counts": {}}
-    given = Run("A title", "About it.", "lrrspm x", {"LrrSPM": {"seed": 7}}, stages, found, [])
-    return given._replace(**changes)
 
 
 @pytest.mark.parametrize("n_classes", [2, ROOMY, ROOMY + 1, NUMBERED, NUMBERED + 1, 102])
@@ -473,13 +385,36 @@ def test_a_target_that_cannot_be_written_fails_before_the_work(
     assert os.listdir(tmp_path) == []
 
 
+def told(done):
+    """A message without the frame around it."""
+    return re.sub(r"[\s│]+", " ", done.stderr)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train", "score"])
+def test_a_report_replaces_no_other_kind_of_file(command, pictures, model_path, tmp_path, reads):
+    other = tmp_path / "m2.lrrspm"
+    other.write_bytes(b"kept")
+    given = {
+        "evaluate": [pictures],
+        "train": [pictures, "-o", tmp_path / "m"],
+        "score": [model_path, pictures],
+    }[command]
+    for name in ("m2.lrrspm", "html", "report.html.png"):
+        done = run(command, *given, "--report", tmp_path / name, code=2)
+        assert "end the name in .html or .htm, got" in told(done)
+    assert reads == []
+    assert os.listdir(tmp_path) == ["m2.lrrspm"]
+    assert other.read_bytes() == b"kept"
+
+
 def test_a_report_never_replaces_the_model(pictures, model_path, tmp_path):
-    before = model_path.read_bytes()
-    done = run("score", model_path, pictures, "--report", model_path, code=2)
-    assert "would replace the model" in re.sub(r"[\s│]+", " ", done.stderr)
-    assert model_path.read_bytes() == before
-    run("train", pictures, "-o", tmp_path / "m", "--report", tmp_path / "." / "m", code=2)
-    assert os.listdir(tmp_path) == []
+    model = shutil.copy(model_path, tmp_path / "m.HTM")
+    done = run("score", model, pictures, "--report", model, code=2)
+    assert "would replace the model" in told(done)
+    assert model.read_bytes() == model_path.read_bytes()
+    named = tmp_path / "n.html"
+    run("train", pictures, "-o", named, "--report", tmp_path / "." / "n.html", code=2)
+    assert os.listdir(tmp_path) == ["m.HTM"]
 
 
 def test_real_scenes(data_dir, tmp_path):

@@ -33,6 +33,7 @@ from .options import (
     Threshold,
 )
 from .report import (
+    ABOUT_SCORE,
     about_evaluation,
     about_training,
     check_report,
@@ -191,6 +192,7 @@ def train(
             paths, labels, classifier, estimate, stages, skipped, max_skipped, measured
         )
         classifier.save(output)
+        seconds = dict(stages.seconds)  # without those of the report
         if report is not None:
             write_report(
                 report,
@@ -202,6 +204,7 @@ def train(
                 {method: describe_parameters(classifier)},
                 measured or [],
                 paths,
+                labels,
                 skipped,
                 stages,
             )
@@ -213,7 +216,7 @@ def train(
             images_per_class=classifier.summary_["images_per_class"],
             estimate=classifier.summary_.get("held_out"),
             bytes=output.stat().st_size,
-            seconds=stages.seconds,
+            seconds=seconds,
             parameters=describe_parameters(classifier),
             skipped=list_skipped(paths, skipped),
             **({} if report is None else {"report": str(report)}),
@@ -225,7 +228,7 @@ def train(
             print_estimate(classifier.summary_)
         elif estimate:
             print("no estimate: the classes have too few pictures to keep some aside")
-        print_seconds(stages.seconds)
+        print_seconds(seconds)
         say_written(report)
         print(f"next: lrrspm predict {output} PICTURE...")
     report_skipped(paths, skipped)
@@ -311,7 +314,7 @@ def evaluate(
             write_report(
                 report, context, folder, jobs, f"{what} on {folder}",
                 about_evaluation(train_per_class, splits, shared_codebook),
-                parameters, measured or [], paths, skipped, stages,
+                parameters, measured or [], paths, labels, skipped, stages,
             )  # fmt: skip
     by_name = dict(zip(names, results, strict=True))
     if as_json:
@@ -458,9 +461,9 @@ def score(
         if report is not None:
             write_report(
                 report, context, folder, jobs, f"{model} on {folder}",
-                "A model that was trained before, tested on these pictures.",
+                ABOUT_SCORE,
                 {classifier.method: describe_parameters(classifier)}, measured or [], paths,
-                skipped, stages,
+                labels, skipped, stages,
             )  # fmt: skip
     if as_json:
         written = {} if report is None else {"report": str(report)}

@@ -9,7 +9,7 @@ import typer
 
 from .. import config
 from .app import command
-from .options import Json, ModelPath
+from .options import Json, ModelPath, check_ending
 from .terminal import print_json, print_rich, printable, text
 
 
@@ -39,10 +39,7 @@ def explain(
     """
     from ..files import check_target
 
-    if output.suffix.lower() != ".png":
-        raise typer.BadParameter(
-            f"pictures are drawn as PNG; end the name in .png, got {output}", param_hint="--output"
-        )
+    check_ending(output, "--output", "pictures are drawn as PNG", ".png")
     check_target(output)
     for given in (image, model):
         if output.resolve() == given.resolve():

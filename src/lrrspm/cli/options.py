@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .. import config
+from .terminal import printable
 
 Pictures = Annotated[
     Path,
@@ -127,3 +128,12 @@ Jobs = Annotated[
     int, typer.Option("--jobs", help="Threads; -1 is all cores. Changes the speed only.")
 ]
 LEVELS = ",".join(map(str, config.LEVELS))
+
+
+def check_ending(target: Path, option: str, what: str, *endings: str) -> None:
+    """Refuse a name of another kind of file, which may be one that is not to be lost."""
+    if target.suffix.lower() not in endings:
+        raise typer.BadParameter(
+            f"{what}; end the name in {' or '.join(endings)}, got {printable(target)}",
+            param_hint=option,
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from .app import list_skipped, typed
+from .options import check_ending
 from .terminal import printable
 
 if TYPE_CHECKING:
@@ -18,14 +20,17 @@ if TYPE_CHECKING:
 def check_report(report: Path | None, model: Path | None = None) -> list[Measured] | None:
     """Fail early where a report cannot be written; a list for what it is to show, if there is one.
 
-    A model that is written or read must not be the same file.
+    Its name has to be that of a page, and not that of the model that is written or read.
     """
     if report is None:
         return None
     from ..files import check_target
 
+    check_ending(report, "--report", "a report is a page of HTML", ".html", ".htm")
     if model is not None and report.resolve() == model.resolve():
-        raise typer.BadParameter("the report would replace the model; give it another name")
+        raise typer.BadParameter(
+            "the report would replace the model; give it another name", param_hint="--report"
+        )
     check_target(report)
     return []
 
@@ -40,6 +45,7 @@ def write_report(
     parameters: dict[str, dict[str, Any]],
     measured: list[Measured],
     paths: list[str],
+    labels: list[str],
     skipped: dict[int, str] | None,
     stages: Stages,
 ) -> None:
@@ -57,9 +63,16 @@ def write_report(
         parameters=parameters,
         stages=stages,
         audit=audit(folder, jobs, stages),
+        classes=Counter(label for i, label in enumerate(labels) if i not in (skipped or ())),
         skipped=list_skipped(paths, skipped),
     )
     html.write_report(report, run, dict(zip(parameters, measured, strict=False)))
+
+
+ABOUT_SCORE = (
+    "A model that was trained before, tested on these pictures. Pictures that it was trained on "
+    "flatter it: only others tell how good it is."
+)
 
 
 def about_training(summary: dict[str, Any], asked: bool) -> str:

@@ -51,7 +51,8 @@ def pairs_table(pairs: list[Pair]) -> Table:
         ((Plain(p.label),), (Plain(p.predicted),), (f"{p.share:.1f}",), (str(p.answers),))
         for p in pairs
     )
-    return Table("", ("class", "taken for", "% of the class", "answers"), rows, words=(1,))
+    header = ("class", "taken for", "% of the class", "answers")
+    return Table("", header, rows, words=(1,), spare=(3,))
 
 
 def confusion_matrix(result: dict[str, Any]) -> Markup:

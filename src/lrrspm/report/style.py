@@ -60,15 +60,32 @@ svg.heat path { stroke: var(--line); fill: none; pointer-events: none; }
   background: var(--soft); }
 .three small { opacity: 1; line-height: 1.25; display: block; margin-top: .2em; }
 .mistake figcaption { font-size: .75em; margin-top: .3em; }
+/* A shadow at each side where more can be scrolled to; it is covered at the end. */
+.table { background: linear-gradient(to right, Canvas 50%, transparent) left / 3rem 100% local,
+  linear-gradient(to left, Canvas 50%, transparent) right / 3rem 100% local,
+  linear-gradient(to right, var(--line), transparent) left / .8rem calc(100% - 2px),
+  linear-gradient(to left, var(--line), transparent) right / .8rem calc(100% - 2px);
+  background-repeat: no-repeat; }
 details { border-top: 1px solid var(--line); }
 summary { cursor: pointer; padding: .7em 0; font-size: 1.15em; font-weight: 600; }
 .words small { overflow-wrap: anywhere; }
 @media (max-width: 40rem) { .three img { height: 6rem; } h1 { font-size: 1.6em; } }
+@media screen and (max-width: 48rem) { .bar { max-width: 7vw; } }
+@media screen and (max-width: 30rem) {
+  .spare { display: none; }
+  .table > table:not(.confusion) { font-size: .85em; }
+  .table > table:not(.confusion) :is(th, td) { padding-right: .6em; }
+  tbody th { min-width: min(7.5rem, 27vw); }
+  .words { min-width: min(7rem, 24vw); }
+}
 @media print {
   :root { color-scheme: light; }
   body { font-size: 10pt; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   nav { display: none; }
+  summary { list-style: none; break-after: avoid; }
+  details::details-content { content-visibility: visible; display: block; block-size: auto; }
+  .table { background: none; }
   .scroll { max-height: none; overflow: visible; }
   .scroll thead th, table.confusion tbody th { position: static; }
   table { break-inside: auto; }

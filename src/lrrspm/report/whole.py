@@ -38,6 +38,7 @@ _TALL = 30
 _FINDINGS, _PATHS, _SKIPPED = 10, 4, 50
 
 _STAGES = {
+    "restart": "begun in vain, with pictures that cannot be read",
     "store": "looking up what --cache keeps",
     "read": "reading and decoding pictures",
     "sift": "describing their patches",
@@ -45,9 +46,17 @@ _STAGES = {
     "encode": "coding and pooling",
     "train": "training support vector machines",
     "test": "testing",
+}
+# Work that is done for the report alone.
+_EXTRA = {
     "audit": "looking at the pictures, for this report",
     "explain": "evidence of mistakes, for this report",
 }
+
+_TWO = (
+    " Of two classes, what speaks for one speaks as much against the other: the second map is the "
+    "first with its colours exchanged."
+)
 
 
 class Run(NamedTuple):
@@ -62,6 +71,8 @@ class Run(NamedTuple):
     stages: Stages
     audit: dict[str, Any]
     """What :func:`lrrspm.audit.audit` found."""
+    classes: Mapping[str, int]
+    """Pictures of each class that were used."""
     skipped: Sequence[dict[str, str]]
     """``path`` and ``reason`` of pictures that were left out."""
 
@@ -132,6 +143,7 @@ def _measured(one: Measured, stages: Stages, level: int) -> Iterator[Block]:
         "by their scores: margins of the support vector machine, above 0 means yes to that class "
         "alone. Beside each picture stands what spoke for and against either class, patch by "
         "patch, as the model saw it that made the mistake. Both maps of a picture have one scale."
+        + (_TWO if result["classes"] == 2 else "")
     )
     yield Markup(
         '<p><span class="key" style="background:var(--for)"></span>speaks for the class &emsp;'
@@ -182,12 +194,25 @@ def _headline(result: dict[str, Any]) -> Iterator[_Fact]:
         f"{right:,} of {answers:,}",
         f"{100 * right / answers:.2f} % of all" + (", splits together" if several else ""),
     )
-    weakest = min(result["per_class"], key=result["per_class"].__getitem__)
-    yield "weakest class", f"{result['per_class'][weakest]:.1f} %", str(weakest)
+    per_class = result["per_class"]
+    weakest = min(per_class, key=per_class.__getitem__)
+    if per_class[weakest] < max(per_class.values()):
+        yield "weakest class", f"{per_class[weakest]:.1f} %", str(weakest)
 
 
 def _pictures_fact(run: Run) -> _Fact:
-    return "pictures", f"{run.audit['images']:,}", f"in {len(run.audit['classes'])} classes"
+    return "pictures", f"{sum(run.classes.values()):,}", f"in {_counted(run.classes)}"
+
+
+def _counted(classes: Mapping[str, int]) -> str:
+    """How many classes there are, of how many pictures."""
+    if len(classes) == 1:
+        return "1 class"
+    sizes = sorted(classes.values())
+    if sizes[0] == sizes[-1]:
+        return f"{len(sizes)} classes of {sizes[0]:,} each"
+    middle = f", median {int(np.median(sizes)):,}" if len(sizes) > 2 else ""
+    return f"{len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,}{middle}"
 
 
 def _bar(percent: float) -> Markup:
@@ -219,6 +244,7 @@ def _classes(result: dict[str, Any]) -> Block:
         ("class", "accuracy %", "", tested, "most often taken for"),
         tuple(rows),
         words=(4,),
+        spare=(2, 3),
     )
     if len(names) <= _TALL:
         return table
@@ -254,17 +280,23 @@ def _comparison(ranked: Sequence[tuple[str, Measured]]) -> Table:
         ("method", "accuracy %", "", "each split", "coding s", "training s", "testing s"),
         tuple(rows),
         ("All were measured on the same splits; reading, SIFT and codebooks are shared.",),
+        spare=(2, 3, 5, 6),
     )
 
 
 def _costs(stages: Stages) -> Iterator[Block]:
-    whole = sum(stages.seconds.values())
-    rows: list[tuple[tuple[str, ...], ...]] = [
-        ((name,), (_STAGES.get(name, ""),), (f"{seconds:.1f}",), (_bar(100 * seconds / whole),),
-         *((f"{amount:,.0f}" if amount else "not known",) for amount in stages.memory[name]))
-        for name, seconds in stages.seconds.items()
-    ]  # fmt: skip
+    everything = sum(stages.seconds.values())
+
+    def row(name: str, what: str) -> tuple[tuple[str, ...], ...]:
+        seconds = stages.seconds[name]
+        memory = ((f"{amount:,.0f}" if amount else "not known",) for amount in stages.memory[name])
+        return (name,), (what,), (f"{seconds:.1f}",), (_bar(100 * seconds / everything),), *memory
+
+    work = [name for name in stages.seconds if name not in _EXTRA]
+    rows = [row(name, _STAGES.get(name, "")) for name in work]
+    whole = sum(stages.seconds[name] for name in work)
     rows.append((("all",), ("",), (f"{whole:.1f}",), ("",), ("",), rows[-1][-1]))
+    rows += [row(name, what) for name, what in _EXTRA.items() if name in stages.seconds]
     yield Heading("Seconds and memory", 2, "costs")
     yield Table(
         "",
@@ -276,17 +308,14 @@ def _costs(stages: Stages) -> Iterator[Block]:
             "that it had held until then, earlier stages included.",
         ),
         words=(1,),
+        spare=(3, 4),
     )
 
 
 def _data(run: Run) -> Iterator[Block]:
     audit = run.audit
-    sizes = sorted(audit["classes"].values())
     yield Heading("The pictures", 2, "pictures")
-    yield Text(
-        f"{audit['images']:,} pictures in {len(sizes)} classes of {sizes[0]:,} to {sizes[-1]:,}, "
-        f"median {int(np.median(sizes)):,}."
-    )
+    yield Text(f"{sum(run.classes.values()):,} pictures in {_counted(run.classes)}.")
     if run.skipped:
         rows = tuple(
             ((Plain(each["path"]),), (Plain(each["reason"]),)) for each in run.skipped[:_SKIPPED]
@@ -312,8 +341,8 @@ def _data(run: Run) -> Iterator[Block]:
     )  # fmt: skip
     first = [finding for kind in kinds for finding in _first(audit["findings"], kind)]
     listed = Table("", ("what", "in", "pictures"), tuple(map(_finding, first)), words=(1, 2))
-    how_many = "the findings" if len(first) == len(audit["findings"]) else "some of the findings"
-    yield Details(f"Show {how_many}", (listed,))
+    all_of_them = len(first) == len(audit["findings"])
+    yield Details("The findings" if all_of_them else "Some of the findings", (listed,))
 
 
 def _first(findings: Sequence[Finding], kind: str) -> list[Finding]:
