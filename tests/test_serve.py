@@ -130,6 +130,7 @@ def test_the_card_of_a_model_with_an_estimate(pictures, tmp_path):
     held_out = Worker(path).card.held_out
     assert held_out is not None
     assert held_out.images == 6
+    assert held_out.rough
     assert 0 <= held_out.accuracy <= 100
 
 

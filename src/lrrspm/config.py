@@ -55,6 +55,9 @@ SEED = 0
 HELD_OUT = 0.2
 """Share of each class that ``train`` keeps aside for its estimate."""
 
+FEW_TESTED = 10
+"""Test pictures a class; an accuracy that rests on fewer is called a rough guess."""
+
 MAX_SKIPPED = 0.05
 """Share of unreadable pictures up to which ``train`` and ``evaluate`` go on without them."""
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from .. import config
 from ..page import printable as printable
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def print_methods(results: dict[str, dict[str, Any]]) -> None:
 def print_estimate(summary: dict[str, Any]) -> None:
     """The held-out accuracy of a model's summary, with a caution where it rests on little."""
     held_out = summary["held_out"]
-    few = held_out["images"] < 10 * len(summary["images_per_class"])
+    few = held_out["images"] < config.FEW_TESTED * len(summary["images_per_class"])
     caution = "; so few that it is a rough guess" if few else ""
     print(
         f"estimated accuracy {held_out['accuracy']:.1f} %, "

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import config
 from ..audit import KINDS, Finding
 from ..environment import describe_environment, short_commit
 from ..files import write_atomically
@@ -179,7 +180,7 @@ def _headline(result: dict[str, Any]) -> Iterator[_Fact]:
         basis = f"mean and standard deviation of {len(splits)} splits"
     else:
         basis = f"it rests on {answers:,} test pictures" + (
-            ", so few that it is a rough guess" if answers < 10 * len(counts) else ""
+            ", so few that it is a rough guess" if answers < config.FEW_TESTED * len(counts) else ""
         )
     yield "accuracy", f"{_accuracy(result)} %", f"mean of the classes' accuracies; {basis}"
     if several:

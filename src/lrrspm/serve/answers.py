@@ -77,6 +77,7 @@ class HeldOut(BaseModel):
 
     images: int
     accuracy: float = Field(description="Percent.")
+    rough: bool = Field(description="Whether it rests on so few pictures that it is a rough guess.")
 
 
 class Accepts(BaseModel):

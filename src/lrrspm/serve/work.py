@@ -18,7 +18,7 @@ from fastapi import HTTPException, UploadFile
 from numpy.typing import NDArray
 from PIL import Image
 
-from .. import __version__
+from .. import __version__, config
 from ..card import describe_model
 from ..classifier import load_model
 from ..decoding import ImageError, colours
@@ -160,6 +160,9 @@ class Worker:
         facts = describe_model(path, self._classifier)
         summary = facts["summary"]
         held_out = summary.get("held_out")
+        if held_out is not None:
+            rough = held_out["images"] < config.FEW_TESTED * len(self.labels)
+            held_out = HeldOut(**held_out, rough=rough)
         return Card(
             model=plain(os.path.basename(path)),
             bytes=facts["bytes"],
@@ -170,7 +173,7 @@ class Worker:
             summary=find_method(self._classifier.method).summary,
             images=summary["images"],
             classes={plain(name): count for name, count in summary["images_per_class"].items()},
-            held_out=None if held_out is None else HeldOut(**held_out),
+            held_out=held_out,
             parameters=facts["parameters"],
             limits=Accepts(**asdict(self.limits)),
         )
