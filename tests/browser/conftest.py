@@ -103,4 +103,5 @@ def files(pictures, tmp_path_factory):
     (folder / "broken.jpg").write_bytes(b"no picture at all")
     (folder / "large.png").write_bytes(bytes(1_500_000))
     Image.new("1", (10_000, 10_000)).save(folder / "bomb.png")
+    Image.new("L", (60, 40)).save(folder / "black.png")
     return {path.name: path for path in folder.iterdir()}

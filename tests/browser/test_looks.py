@@ -43,6 +43,35 @@ def test_no_sideways_scrolling(opened, many_classes, files, width):
     assert overflow(page) == [0, []]
 
 
+def test_a_low_window_shows_whole_bars(opened, many_classes, files):
+    """As at twice the size: what is there is seen by scrolling the page, not a part of it."""
+    for width, height in ((600, 400), (1280, 400)):
+        page = opened(many_classes, width, height)
+        upload(page, files["dots.png"])
+        inside, whole = page.locator("#bars").evaluate("e => [e.clientHeight, e.scrollHeight]")
+        assert inside == whole
+
+
+def test_a_heading_keeps_its_line_beside_a_long_name(opened, many_classes):
+    page = opened(many_classes, 360)
+    page.locator("#about summary").click()
+    heads = page.locator("#about th")
+    assert heads.nth(1).bounding_box()["height"] < 30
+    assert overflow(page) == [0, []]
+    wide = page.locator("#about .scroll").evaluate("e => e.scrollWidth - e.clientWidth")
+    assert wide == 0
+
+
+def test_descriptions_of_the_api_fit_a_phone(opened, address):
+    page = opened(f"{address}docs", 360)
+    expect(page.locator("h2", has_text="/api/")).to_have_count(3)
+    parts = page.locator(".scroll").evaluate_all(
+        "all => all.map(e => e.scrollWidth - e.clientWidth)"
+    )
+    assert len(parts) > 10
+    assert max(parts) == 0
+
+
 def test_fingers_find_what_they_press(opened, address, files):
     page = opened(address, 360, 740, has_touch=True)
     upload(page, files["dots.png"])

@@ -1,8 +1,8 @@
 // The page: pictures come in, each is explained by the server, one is shown.
 
 import { explain, readCard } from "./api.js";
-import { drawThumb, shownByBrowser } from "./picture.js";
-import { drawBars, megabytes, showCard, signed } from "./parts.js";
+import { UNREADABLE, drawThumb, shownByBrowser } from "./picture.js";
+import { drawBars, headline, inWords, megabytes, showCard, signed, tells } from "./parts.js";
 
 const AT_ONCE = 2; // requests; the server has a queue, but other clients wait in it too
 const $ = (id) => document.getElementById(id);
@@ -13,14 +13,20 @@ let chosen = null;
 let everyClass = false;
 let running = 0;
 
-function add(files) {
-  const fresh = [...files].map((file) => ({
+// A folder that is dropped comes as a file, which cannot be read.
+function add(files, folders = []) {
+  const fresh = [...files].map((file, i) => ({
     file,
+    folder: folders[i] ?? false,
     name: file.name || "pasted picture",
     url: URL.createObjectURL(file),
     state: "waiting",
     error: null,
-    label: null, // the class whose evidence is shown
+    passing: false, // whether the error may be gone when it is tried again
+    problem: null, // what went wrong since the first answer
+    label: null, // the class whose evidence is wanted
+    seen: null, // the class whose evidence was shown last
+    turn: 0, // how often a class was chosen
     answers: new Map(), // by class; the first one under null too
     usePreview: false,
     preview: null,
@@ -50,6 +56,7 @@ function work() {
 async function look(item) {
   const most = card?.limits.file_bytes ?? Infinity;
   try {
+    if (item.folder) throw new Error("this is a folder; drop the pictures in it instead");
     if (item.file.size > most) {
       throw new Error(
         `${megabytes(item.file.size)} MB are more than ${megabytes(most)} MB; shrink it first`,
@@ -77,11 +84,24 @@ async function look(item) {
   } catch (error) {
     item.state = "failed";
     item.error = error.message;
+    item.passing = error.passing ?? false;
   }
   if (!items.includes(item)) return;
   showInList(item);
   if (item === chosen) show();
   say(item);
+}
+
+// The pictures that failed for no fault of theirs.
+function lookAgain() {
+  const again = items.filter((item) => item.state === "failed" && item.passing);
+  for (const item of again) {
+    Object.assign(item, { state: "waiting", begun: false, error: null });
+    showInList(item);
+  }
+  chosen.button.focus(); // the button goes
+  show();
+  work();
 }
 
 function fits(picture, answer) {
@@ -95,31 +115,37 @@ function keep(item, answer) {
 // Another class of the chosen picture.
 async function switchTo(label) {
   const item = chosen;
+  item.turn += 1;
+  const turn = item.turn;
   item.label = label;
+  item.problem = null;
   if (!item.answers.has(label)) {
-    $("stack").classList.add("waiting");
+    showEvidence();
     try {
       keep(item, await explain(item, label));
     } catch (error) {
-      if (item === chosen && item.label === label) {
-        $("caption").textContent = `${label}: ${error.message}`;
-        $("status").textContent = `${label}: ${error.message}`;
-      }
-      return;
+      // Another class may be wanted by now, or an earlier question may have had its answer.
+      if (turn !== item.turn || item.answers.has(label)) return;
+      item.label = item.seen;
+      item.problem = `${label} cannot be shown: ${error.message}`;
+      if (item === chosen) showBars();
     }
   }
-  if (item === chosen && item.label === label) {
-    showEvidence();
-    say(item);
-  }
+  if (item !== chosen) return;
+  showEvidence();
+  if (item.problem) $("message").scrollIntoView({ block: "nearest" }); // a phone shows other parts
+  else say(item);
 }
 
 function say(item) {
   if (item.state === "failed") {
-    $("status").textContent = `${item.name}: ${item.error}`;
+    // The chosen one's reason is an alert already.
+    if (item !== chosen) $("status").textContent = `${item.name}: ${item.error}`;
   } else if (item === chosen && item.state === "done") {
     const answer = item.answers.get(item.label);
-    if (answer) $("status").textContent = `${item.name}: ${answer.label}, score ${signed(answer.score)}`;
+    if (!answer) return;
+    const found = tells(answer) ? `${answer.label}, score ${signed(answer.score)}` : inWords(answer);
+    $("status").textContent = `${item.name}: ${found}`;
   }
 }
 
@@ -153,10 +179,10 @@ function showInList(item) {
   item.button.classList.toggle("failed", item.state === "failed");
   item.button.setAttribute("aria-current", String(item === chosen));
   const best = item.answers.get(null);
-  item.title.textContent = best ? best.label : item.state === "failed" ? "Not read" : "…";
+  item.title.textContent = best ? headline(best) : item.state === "failed" ? "Not read" : "…";
   item.detail.textContent = item.state === "failed" ? `${item.name}: ${item.error}` : item.name;
   item.button.title = item.name;
-  if (item.state === "failed") item.thumb.textContent = "!";
+  if (!best) item.thumb.textContent = item.state === "failed" ? "!" : "";
 }
 
 function moveInList(event, item) {
@@ -190,7 +216,10 @@ function drop(item) {
 function choose(item, focus = false) {
   const before = chosen;
   chosen = item;
-  if (before) showInList(before);
+  if (before) {
+    before.problem = null; // it has been seen
+    showInList(before);
+  }
   showInList(item);
   if (focus) item.button.focus();
   item.row.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -213,10 +242,10 @@ function show() {
   const done = item.state === "done";
   const failed = item.state === "failed";
   $("stack").hidden = failed;
-  $("message").hidden = !failed;
   $("controls").hidden = failed;
+  $("again").hidden = !(failed && item.passing);
   $("result").hidden = !done;
-  $("message").textContent = failed ? item.error : "";
+  alarm(item.error);
   $("caption").textContent = item.name;
   $("picture").alt = item.name;
   $("stack").classList.toggle("waiting", !done);
@@ -248,23 +277,31 @@ function showBars() {
   $("more").setAttribute("aria-expanded", String(everyClass));
 }
 
+// The evidence for the wanted class, or that it is still to come.
 function showEvidence() {
-  const answer = chosen.answers.get(chosen.label);
   const best = chosen.answers.get(null);
-  $("best").textContent = best.label;
-  $("sum").textContent = inWords(answer);
-  $("legend-label").textContent = answer.label;
-  $("map").src = answer.map;
-  $("map").alt = `Evidence for ${answer.label}`;
-  $("stack").classList.remove("waiting");
-  $("caption").textContent =
-    `${chosen.name} · ${answer.width} × ${answer.height} · ${answer.milliseconds.toFixed(0)} ms`;
+  const answer = chosen.answers.get(chosen.label);
+  const caption = [chosen.name, `${best.width} × ${best.height}`];
+  $("best").textContent = headline(best);
+  $("stack").classList.toggle("waiting", !answer);
+  alarm(chosen.problem);
+  if (answer) {
+    chosen.seen = answer.label;
+    $("sum").textContent = inWords(answer);
+    $("map").src = answer.map;
+    caption.push(`${answer.milliseconds.toFixed(0)} ms`);
+  } else {
+    $("sum").textContent = `The evidence for ${chosen.label} is on its way …`;
+    $("map").removeAttribute("src");
+  }
+  $("legend-label").textContent = answer ? answer.label : "";
+  $("map").alt = answer ? `Evidence for ${answer.label}` : "";
+  $("caption").textContent = caption.join(" · ");
 }
 
-function inWords({ label, score, intercept }) {
-  const evidence = `The evidence for ${label} adds up to ${signed(score - intercept)}`;
-  if (intercept === 0) return `${evidence}, its score.`;
-  return `${evidence}; with the intercept of ${signed(intercept)} that is its score.`;
+function alarm(reason) {
+  $("message").hidden = reason === null;
+  $("message").textContent = reason ?? "";
 }
 
 // What people do.
@@ -275,6 +312,12 @@ function fade() {
 }
 
 $("opacity").addEventListener("input", fade);
+$("again").addEventListener("click", lookAgain);
+$("picture").addEventListener("error", () => {
+  if (chosen?.state !== "done") return;
+  chosen.problem = UNREADABLE;
+  alarm(chosen.problem);
+});
 for (const id of ["choose", "add"]) $(id).addEventListener("click", () => $("files").click());
 $("files").addEventListener("change", () => {
   add($("files").files);
@@ -296,7 +339,9 @@ document.addEventListener("dragleave", (event) => {
 document.addEventListener("drop", (event) => {
   event.preventDefault();
   document.body.classList.remove("over");
-  add(event.dataTransfer.files);
+  const given = [...event.dataTransfer.items].filter((one) => one.kind === "file");
+  const folders = given.map((one) => one.webkitGetAsEntry()?.isDirectory);
+  add(given.map((one) => one.getAsFile()), folders);
 });
 document.querySelector('a[href="#about"]').addEventListener("click", () => {
   $("about").open = true;

@@ -48,20 +48,37 @@ function drawBar({ label, score }, least, span, chosen, onChoose) {
   return bar;
 }
 
+// What a picture is taken for, if anything on it counted.
+export function headline(answer) {
+  return tells(answer) ? answer.label : "Nothing to see";
+}
+
+export function inWords(answer) {
+  if (!tells(answer)) return "Nothing in it speaks for or against any class: all scores are equal.";
+  const { label, score, intercept } = answer;
+  const evidence = `The evidence for ${label} adds up to ${signed(score - intercept)}`;
+  if (intercept === 0) return `${evidence}, its score.`;
+  return `${evidence}; with the intercept of ${signed(intercept)} that is its score.`;
+}
+
+// A black picture has the same score for every class, and the first would win.
+export function tells({ classes }) {
+  return classes.some(({ score }) => score !== classes[0].score);
+}
+
 export function showCard(card) {
   const count = Object.keys(card.classes).length;
   const images = card.images.toLocaleString("en");
   $("model-name").textContent = card.model;
   document.title = card.model;
-  const good = card.held_out ? ` · ${card.held_out.accuracy.toFixed(1)} % right on pictures kept aside` : "";
-  $("model-line").textContent = `${count} classes from ${images} pictures${good}`;
+  const estimate = card.held_out && describeEstimate(card.held_out);
+  const known = [`${count} classes from ${images} pictures`, estimate];
+  $("model-line").textContent = known.filter(Boolean).join(" · ");
   const facts = {
     file: `${card.model}, ${megabytes(card.bytes)} MB`,
     method: `${card.method}: ${card.summary}`,
     "trained on": `${images} pictures of ${count} classes`,
-    estimate: card.held_out
-      ? `${card.held_out.accuracy.toFixed(1)} %, on ${card.held_out.images} pictures kept aside`
-      : "none was made",
+    estimate: estimate ?? "none was made",
     "trained with": `lrrspm ${card.library}`,
     "served by": `lrrspm ${card.server}`,
     takes: `pictures up to ${megabytes(card.limits.file_bytes)} MB`,
@@ -75,6 +92,11 @@ export function showCard(card) {
       return row;
     }),
   );
+}
+
+function describeEstimate({ accuracy, images, rough }) {
+  const caution = rough ? ", so few that it is a rough guess" : "";
+  return `${accuracy.toFixed(1)} % right on ${images.toLocaleString("en")} pictures kept aside${caution}`;
 }
 
 function list(place, entries) {

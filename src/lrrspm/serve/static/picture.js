@@ -5,6 +5,19 @@ const THUMB = 104; // pixels, twice of what is shown
 // upright.
 const NOT_THESE = ["image/gif", "image/webp"];
 
+export const UNREADABLE = "the file cannot be read any more; add it again";
+
+// Whether a file is still where it was, and what it was.
+export async function canBeRead(file) {
+  try {
+    // All of it: a file that has gone may seem empty, and reading nothing succeeds.
+    await file.arrayBuffer();
+  } catch {
+    return false;
+  }
+  return true;
+}
+
 // The picture if the browser can show it, else null: the server's preview is shown instead.
 export async function shownByBrowser(item) {
   if (NOT_THESE.includes(item.file.type)) return null;
