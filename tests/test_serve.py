@@ -110,6 +110,22 @@ def test_turned_pictures_have_upright_maps(client):
         assert decoded(found[shown], kind).size == (40, 90)
 
 
+def test_decoders_have_no_descriptor_of_an_upload(client, monkeypatch):
+    """Pillow would go on using it after the time limit, when it may be another client's file."""
+    pixels = np.random.default_rng(0).integers(0, 256, (1200, 1200), np.uint8)
+    content = saved(pixels, "TIFF", compression="tiff_lzw")
+    assert len(content) > 2**20  # on disk
+    found = send(client, "/api/predict", saved(pixels)).json()["predictions"][0]
+
+    def moved(*_):
+        raise AssertionError("a file is moved about in by its descriptor")
+
+    monkeypatch.setattr("os.lseek", moved)
+    answer = send(client, "/api/predict", content)
+    assert answer.status_code == 200
+    assert answer.json()["predictions"][0]["top"] == found["top"]
+
+
 def test_the_card(client, model_path):
     card = client.get("/api/model").json()
     assert card["model"] == "small.lrrspm"

@@ -6,13 +6,15 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from lrrspm.decoding import ImageError
 from lrrspm.serve import gate
 from lrrspm.serve.app import create_app
 
-from .servers import limited, send
+from .servers import limited, saved, send
 
 
 def ask(app, chunks, pause=0.0, headers=(), forever=False):
@@ -102,6 +104,28 @@ def test_slow_work_ends(own_client, stuck, picture):
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert answer.json() == {"error": "not done within 0.3 seconds; try again"}
+
+
+@limited(seconds=0.3)
+def test_work_on_an_upload_that_is_closed_ends(own_client, worker, monkeypatch):
+    """Nobody waits for it any more, and nothing is said."""
+    pixels = np.random.default_rng(0).integers(0, 256, (1200, 1200), np.uint8)
+    examine, late, ends = worker._classifier.examine, threading.Event(), []
+
+    def slow(file):
+        late.wait(60)
+        try:
+            return examine(file)
+        except ImageError as error:
+            ends.append(error.reason)
+            raise
+
+    monkeypatch.setattr(worker._classifier, "examine", slow)
+    assert send(own_client, "/api/explain", saved(pixels)).status_code == 503
+    late.set()
+    worker._pool.shutdown()
+    assert len(ends) == 1
+    assert "closed file" in ends[0]
 
 
 @limited(waiting=3)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import joblib
 import numpy as np
@@ -86,7 +86,7 @@ class Worker:
         if (upload.size or 0) > self.limits.file_bytes:
             return Refusal(name=name, error=self._too_large())
         try:
-            return await self._run(lambda: self._predict(name, upload.file, top))
+            return await self._run(lambda: self._predict(name, _content(upload), top))
         except ImageError as error:
             return Refusal(name=name, error=plain(error.reason))
 
@@ -99,7 +99,7 @@ class Worker:
             raise HTTPException(413, f"{name}: {self._too_large()}")
         try:
             return await self._run(
-                lambda: self._explain(name, upload.file, label, preview, patches)
+                lambda: self._explain(name, _content(upload), label, preview, patches)
             )
         except ImageError as error:
             raise HTTPException(422, f"{name}: {error.reason}") from None
@@ -189,6 +189,22 @@ class Worker:
 
 def _name(upload: UploadFile) -> str:
     return plain(upload.filename or "the picture")
+
+
+class _Content:
+    """The bytes of an upload, and no descriptor.
+
+    At the time limit an upload is closed while a thread may still decode it.
+    From here that thread then gets an error. Pillow would keep a descriptor,
+    and move about in whichever upload has the same number by then.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.read, self.seek, self.tell = file.read, file.seek, file.tell
+
+
+def _content(upload: UploadFile) -> BinaryIO:
+    return cast(BinaryIO, _Content(upload.file))
 
 
 def _milliseconds_since(start: float) -> float:
