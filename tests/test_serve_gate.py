@@ -17,6 +17,14 @@ from lrrspm.serve.app import create_app
 from .servers import limited, saved, send
 
 
+def scope_of(address, *headers):
+    return {
+        "type": "http", "method": "POST", "path": address, "raw_path": address.encode(),
+        "query_string": b"", "headers": [(b"host", b"localhost"), *headers],
+        "http_version": "1.1", "scheme": "http", "root_path": "", "server": ("localhost", 80),
+    }  # fmt: skip
+
+
 def ask(app, chunks, pause=0.0, headers=(), forever=False):
     """Send an upload piece by piece to an application; returns status, body and pieces read."""
     read = 0
@@ -35,12 +43,7 @@ def ask(app, chunks, pause=0.0, headers=(), forever=False):
     async def send(message):
         sent.append((read, message))
 
-    scope = {
-        "type": "http", "method": "POST", "path": "/api/explain", "raw_path": b"/api/explain",
-        "query_string": b"", "headers": [(b"host", b"localhost"), *headers],
-        "http_version": "1.1", "scheme": "http", "root_path": "", "server": ("localhost", 80),
-    }  # fmt: skip
-    asyncio.run(app(scope, receive, send))
+    asyncio.run(app(scope_of("/api/explain", *headers), receive, send))
     (at, start), *rest = sent
     body = b"".join(message.get("body", b"") for _, message in rest)
     assert [message.get("more_body", False) for _, message in rest][-1] is False
@@ -126,6 +129,39 @@ def test_work_on_an_upload_that_is_closed_ends(own_client, worker, monkeypatch):
     worker._pool.shutdown()
     assert len(ends) == 1
     assert "closed file" in ends[0]
+
+
+def test_work_for_those_who_left_is_not_begun(own_client, worker, stuck, picture, monkeypatch):
+    """A client sends 20 pictures and goes away: two threads begin with two of them."""
+    part = BEGINNING.replace(b'"file"', b'"files"') + picture + b"\r\n"
+    begun, examine = [], worker._classifier.examine
+    monkeypatch.setattr(
+        worker._classifier, "examine", lambda file: begun.append(file) or examine(file)
+    )
+    upload = {"type": "http.request", "body": 20 * part + b"--x--\r\n"}
+    sent = []
+
+    async def come_and_go():
+        messages = [upload]
+
+        async def receive():
+            while not messages and len(begun) < 2:
+                await asyncio.sleep(0.01)
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        await own_client.app(scope_of("/api/predict", FORM, CHUNKED), receive, send)
+
+    start = time.perf_counter()
+    asyncio.run(come_and_go())
+    assert time.perf_counter() - start < 10  # and not the 20 seconds of those that are stuck
+    assert sent == []
+    assert own_client.app._under_way == 0
+    stuck.set()
+    worker._pool.shutdown()
+    assert len(begun) == 2
 
 
 @limited(waiting=3)

@@ -116,19 +116,21 @@ class Gate:
         """Have a request wait for its turn, within the time that it has."""
         self._under_way += 1
         timer = asyncio.timeout(self._limits.seconds)
+        watch = asyncio.create_task(_end_with(visit, timer))
         try:
             async with timer, self._slots:
                 await self.app(scope, visit.receive, visit.send)
         except TimeoutError:
             if not timer.expired():
                 raise
-            if not visit.started:
+            if not visit.started and not visit.left:
                 await self._too_slow(visit)(scope, visit.receive, visit.send)
         except asyncio.CancelledError:  # the server ends, and has waited long enough
             visit.linger = 0
             if not visit.started:
                 await problem(503, "the server is stopping")(scope, visit.receive, visit.send)
         finally:
+            watch.cancel()
             self._under_way -= 1
 
     def _too_slow(self, visit: _Visit) -> JSONResponse:
@@ -145,6 +147,7 @@ class _Visit:
         self.headers = Headers(scope=scope)
         self.started = False
         self.receiving = False
+        self.left = False
         self.linger = _LINGER
         self._receive, self._send, self._most = receive, send, most
         self._api = scope["path"].startswith("/api/")
@@ -153,6 +156,7 @@ class _Visit:
         self._more = "transfer-encoding" in self.headers or (
             self.headers.get("content-length", "0") != "0"
         )
+        self._complete = asyncio.Event()
         self._owed = False
 
     async def receive(self) -> Message:
@@ -163,7 +167,16 @@ class _Visit:
         self._size += len(message.get("body", b""))
         if self._size > self._most:
             raise HTTPException(413, _too_large(self._most))
+        if not self._more:
+            self._complete.set()
         return message
+
+    async def leave(self) -> None:
+        """Wait until whoever sent a complete upload is gone."""
+        await self._complete.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.left = True
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -190,6 +203,13 @@ class _Visit:
         except TimeoutError:
             pass
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _end_with(visit: _Visit, timer: asyncio.Timeout) -> None:
+    """Have a request's time end as soon as nobody waits for the answer."""
+    await visit.leave()
+    if not visit.started and not timer.expired():
+        timer.reschedule(asyncio.get_running_loop().time())
 
 
 def is_address(host: str) -> bool:
