@@ -1,6 +1,7 @@
 """What tests of the server share."""
 
 import io
+import json
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -27,6 +28,11 @@ def serving(*arguments):
     finally:
         process.kill()
         process.communicate()
+
+
+def port_of(said):
+    """The port of a server that was started with ``--json``."""
+    return int(json.loads(said)["url"].split(":")[2].strip("/"))
 
 
 def limited(**limits):

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from lrrspm.cli import app
 from lrrspm.serve import run
 
-from .servers import serving
+from .servers import port_of, serving
 
 pytestmark = pytest.mark.network
 
@@ -70,8 +70,7 @@ def test_refused_uploads_hear_why(model_path, chunked):
         length = b"Transfer-Encoding: chunked"
         parts = [b"%X\r\n%s\r\n" % (len(part), part) for part in parts]
     with serving(model_path, "--port", "0", "--json", "--max-request-mb", "1") as (_, said):
-        port = int(json.loads(said)["url"].split(":")[2].strip("/"))
-        with socket.create_connection(("127.0.0.1", port)) as connection:
+        with socket.create_connection(("127.0.0.1", port_of(said))) as connection:
             connection.sendall(
                 b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\n" + length + b"\r\n"
                 b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import sys
+import time
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
@@ -21,7 +23,10 @@ _AT_ONCE = 32
 # Seconds that the rest of a refused upload is read and dropped: whoever sends it would otherwise
 # find the connection broken, and never see why.
 _LINGER = 5.0
-_HEADERS = {
+# Seconds in which the same is not complained of twice, and when it was last.
+_SILENCE = 60.0
+_complaints: dict[str, float] = {}
+HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
         "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -42,6 +47,14 @@ def problem(status: int, error: str, **headers: str) -> JSONResponse:
 def plain(text: str) -> str:
     """Text that JSON can carry: what is no Unicode, in names of files and classes, written out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def complain(about: str) -> None:
+    """A line on stderr, the same at most once a minute."""
+    now = time.monotonic()
+    if now - _complaints.get(about, -_SILENCE) >= _SILENCE:
+        _complaints[about] = now
+        print(f"error: {about}", file=sys.stderr, flush=True)
 
 
 class Gate:
@@ -182,7 +195,7 @@ class _Visit:
         if message["type"] == "http.response.start":
             self.started = True
             headers = MutableHeaders(scope=message)
-            headers.update(_HEADERS)
+            headers.update(HEADERS)
             headers["Cache-Control"] = "no-store" if self._api else "no-cache"
             if self._more:
                 headers["Connection"] = "close"

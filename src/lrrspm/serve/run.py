@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -11,12 +12,15 @@ from collections.abc import Callable, Sequence
 import uvicorn
 
 from .app import create_app
+from .connection import Connection, on_loop_error
 from .gate import LOOPBACK, is_address
 from .limits import Limits
 from .work import Worker
 
 # Seconds that requests have to end when the server is stopped.
 _FAREWELL = 3
+# Connections that the system keeps waiting.
+_BACKLOG = 64
 _EVERY_ADDRESS = ("0.0.0.0", "::")
 
 
@@ -52,7 +56,9 @@ def run(
         server = _Server(
             uvicorn.Config(
                 app,
-                http="h11",
+                http=Connection,
+                # Also how many are let in before the first of them is looked at.
+                backlog=_BACKLOG,
                 ws="none",
                 lifespan="on",
                 log_level="error",
@@ -76,6 +82,7 @@ class _Server(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(on_loop_error)
         await super().startup(sockets)
         if not self.should_exit:
             self._ready()
