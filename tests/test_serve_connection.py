@@ -1,6 +1,7 @@
 """Connections: those that send nothing, too slowly, or what is no request; and too many."""
 
 import asyncio
+import errno
 import json
 import re
 import resource
@@ -11,7 +12,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from lrrspm.serve import connection, gate
+from lrrspm.serve import connection, gate, run
 
 from .servers import port_of, serving
 
@@ -180,6 +181,19 @@ def test_no_more_files_may_be_opened(model_path):
         complaints = process.communicate(timeout=20)[1].splitlines()
     assert len(complaints) <= 1
     assert all(line.startswith("error: connections have to wait") for line in complaints)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system cannot tell")
+def test_who_does_not_read_is_cut_off(monkeypatch):
+    monkeypatch.setattr(run, "_UNREAD", 1)
+    with run._bind("127.0.0.1", 0) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            accepted.settimeout(20)
+            with pytest.raises(TimeoutError) as raised:
+                while True:
+                    accepted.sendall(bytes(1_000_000))
+            assert raised.value.errno == errno.ETIMEDOUT  # and not those 20 seconds
 
 
 def test_files_are_asked_for(monkeypatch):

@@ -19,6 +19,8 @@ from .work import Worker
 
 # Seconds that requests have to end when the server is stopped.
 _FAREWELL = 3
+# Seconds that an answer may wait for its reader to go on, where the system can tell.
+_UNREAD = 30
 # Connections that the system keeps waiting.
 _BACKLOG = 64
 _EVERY_ADDRESS = ("0.0.0.0", "::")
@@ -105,6 +107,8 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         if os.name == "posix":  # the port of a server that just ended can be had again
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # whoever does not read on is cut off
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * _UNREAD)
         listener.bind(address)
     except OSError as error:
         listener.close()
