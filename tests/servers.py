@@ -12,15 +12,21 @@ from PIL import Image
 from .conftest import hear_ctrl_c
 
 
-@contextmanager
-def serving(*arguments):
+def serving(*arguments, **settings):
     """A server in a process of its own, and what it says once it answers."""
+    return started("-m", "lrrspm", "serve", *map(str, arguments), **settings)
+
+
+@contextmanager
+def started(*arguments, **settings):
+    """A process of Python's that can be interrupted, and the first line that it prints."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "lrrspm", "serve", *map(str, arguments)],
+        [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         preexec_fn=hear_ctrl_c,
+        **settings,
     )
     assert process.stdout is not None
     try:

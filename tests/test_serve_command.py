@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from typer.testing import CliRunner
 from lrrspm.cli import app
 from lrrspm.serve import run
 
-from .servers import port_of, serving
+from .servers import port_of, serving, started
 
 pytestmark = pytest.mark.network
 
@@ -44,20 +46,71 @@ def _upload(address, field, path):
     return urllib.request.Request(address, body, kind)
 
 
-def test_it_ends_while_somebody_sends(model_path):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_while_somebody_sends(model_path, sent):
     with serving(model_path, "--port", "0") as (process, said):
         assert said.startswith(f"{model_path}: ready at http://127.0.0.1:")
         port = int(said.split("127.0.0.1:")[1].split("/")[0])
-        with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(
-                b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
-                b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x"
-            )
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+            connection.sendall(HALF)
             time.sleep(0.3)
+            process.send_signal(sent)
+            answer = connection.makefile("rb").read()
+            _, complained = process.communicate(timeout=20)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert answer.endswith(b'{"error":"the server is stopping"}')
+        assert (process.returncode, complained) == (0, "")
+
+
+HALF = (
+    b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n"
+    b"Content-Type: multipart/form-data; boundary=x\r\n\r\n--x"
+)
+
+
+def test_ctrl_c_twice_ends_it_at_once(model_path):
+    with serving(model_path, "--port", "0", "--json") as (process, said):
+        with socket.create_connection(("127.0.0.1", port_of(said))) as connection:
+            connection.sendall(HALF)
+            time.sleep(0.3)
+            start = time.perf_counter()
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
             process.send_signal(signal.SIGINT)
             _, complained = process.communicate(timeout=20)
-        assert process.returncode == 0
-        assert "Traceback" not in complained
+        assert time.perf_counter() - start < run._FAREWELL
+        assert (process.returncode, complained) == (0, "")
+
+
+def test_it_ends_while_a_thread_works(model_path, pictures):
+    """A picture that takes a minute does not hold the server that long."""
+    code = (
+        "import time\n"
+        "from lrrspm.classifier import ImageClassifier\n"
+        "from lrrspm.cli import app\n"
+        "from lrrspm.serve import run, work\n"
+        "run._FAREWELL, run._LAST = 1, 2.0\n"
+        "work.Worker._warm_up = lambda self: None\n"
+        "ImageClassifier.examine = lambda *_: time.sleep(60)\n"
+        "app(['serve', MODEL, '--port', '0', '--json'])"
+    ).replace("MODEL", repr(str(model_path)))
+    with started("-c", code) as (process, said):
+        upload = _upload(json.loads(said)["url"] + "api/explain", "file", pictures / "dots/00.png")
+        with ThreadPoolExecutor(1) as clients:
+            answer = clients.submit(_status, upload)
+            time.sleep(1)
+            process.terminate()
+            _, complained = process.communicate(timeout=20)
+            assert answer.result() == 503
+        assert (process.returncode, complained) == (0, "")
+
+
+def _status(request):
+    try:
+        return urllib.request.urlopen(request, timeout=20).status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -69,16 +122,18 @@ def test_refused_uploads_hear_why(model_path, chunked):
     if chunked:
         length = b"Transfer-Encoding: chunked"
         parts = [b"%X\r\n%s\r\n" % (len(part), part) for part in parts]
-    with serving(model_path, "--port", "0", "--json", "--max-request-mb", "1") as (_, said):
-        with socket.create_connection(("127.0.0.1", port_of(said))) as connection:
-            connection.sendall(
-                b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\n" + length + b"\r\n"
-                b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
-            )
-            for part in parts:
-                connection.sendall(part)
-            connection.shutdown(socket.SHUT_WR)
-            answer = connection.makefile("rb").read()
+    with (
+        serving(model_path, "--port", "0", "--json", "--max-request-mb", "1") as (_, said),
+        socket.create_connection(("127.0.0.1", port_of(said))) as connection,
+    ):
+        connection.sendall(
+            b"POST /api/explain HTTP/1.1\r\nHost: localhost\r\n" + length + b"\r\n"
+            b"Content-Type: multipart/form-data; boundary=x\r\n\r\n"
+        )
+        for part in parts:
+            connection.sendall(part)
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b'{"error":"the request has more than 1,000,000 bytes' in answer
 

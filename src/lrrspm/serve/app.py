@@ -45,6 +45,7 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         with worker:
             yield
+            await asyncio.to_thread(worker.finish)  # others hear meanwhile that it ends
 
     app = FastAPI(
         title="lrrspm",

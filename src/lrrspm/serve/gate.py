@@ -210,10 +210,10 @@ class _Visit:
             return
         try:
             async with asyncio.timeout(self.linger):
-                while self._more:
+                while self._more and self.linger:
                     message = await self._receive()
                     self._more = _has_more(message)
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):  # the latter: the server ends
             pass
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -6,8 +6,12 @@ import asyncio
 import errno
 import logging
 import os
+import signal
 import socket
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import uvicorn
 
@@ -17,8 +21,9 @@ from .gate import LOOPBACK, is_address
 from .limits import Limits
 from .work import Worker
 
-# Seconds that requests have to end when the server is stopped.
+# Seconds that requests have to end when the server is stopped, and after which it has ended.
 _FAREWELL = 3
+_LAST = 10.0
 # Seconds that an answer may wait for its reader to go on, where the system can tell.
 _UNREAD = 30
 # Connections that the system keeps waiting.
@@ -70,18 +75,40 @@ def run(
             ),
             lambda: ready(f"http://{shown}:{listener.getsockname()[1]}/"),
         )
-        try:
-            server.run([listener])
-        except KeyboardInterrupt:  # it has ended in order, and raises what ended it
-            return
+        server.run([listener])
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it answers."""
+    """A server that says when it answers, and ends soon and quietly."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        # A thread cannot be stopped; ending without it harms nothing, for none writes any file
+        # but uploads, which the system removes.
+        self._last = threading.Timer(_LAST, os._exit, [0])
+        self._last.daemon = True
+        super().run(sockets)
+        self._last.cancel()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()  # they would be raised again now
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit and sig == signal.SIGINT:  # twice: at once
+            os._exit(0)
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # What is cut off now is no news.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._last.start()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().set_exception_handler(on_loop_error)

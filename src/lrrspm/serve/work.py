@@ -76,9 +76,13 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.finish()
+        self._blas.__exit__(None, None, None)
+
+    def finish(self) -> None:
+        """Wait for what has been begun; nothing is begun any more."""
         assert self._pool is not None
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._blas.__exit__(None, None, None)
 
     async def predict(self, upload: UploadFile, top: int) -> Prediction | Refusal:
         """The best classes of one picture, or why there are none."""
