@@ -1,9 +1,11 @@
 """The API and the page: what the server answers."""
 
 import base64
+import errno
 import io
 import json
 import re
+import tempfile
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 from lrrspm import config, load_model
 from lrrspm import draw as drawing
 from lrrspm.cli import app as commands
+from lrrspm.serve import gate
 from lrrspm.serve.app import create_app
 from lrrspm.serve.limits import Limits
 from lrrspm.serve.work import Worker
@@ -155,7 +158,18 @@ def test_the_card_of_a_model_with_an_estimate(pictures, tmp_path):
     [
         ("/api/explain?label=cat", {"files": {"file": b"x"}}, 422, "no class 'cat'; there are: ac"),
         ("/api/explain", {"files": {"other": b"x"}}, 422, "file: Field required"),
-        ("/api/explain", {"data": {"file": "text"}}, 422, "file: .*UploadFile"),
+        (
+            "/api/explain",
+            {"data": {"file": "a.png"}},
+            422,
+            "^file: not a file; with curl write -F file=@NAME$",
+        ),
+        (
+            "/api/predict",
+            {"data": {"files": ["a", "b"]}},
+            422,
+            "^files: not a file; with curl write -F files=@NAME$",
+        ),
         ("/api/explain", {"json": {}}, 422, "file: Field required"),
         ("/api/explain", {"files": {"file": ("a.png", b"junk")}}, 422, "a.png: not a picture"),
         ("/api/predict", {}, 422, "files: Field required"),
@@ -163,7 +177,7 @@ def test_the_card_of_a_model_with_an_estimate(pictures, tmp_path):
         ("/api/predict?top=x", {"files": {"files": b"x"}}, 422, "top: .*valid integer"),
         ("/nowhere", {}, 404, "nothing at this address"),
         ("/static/../app.py", {}, 404, "nothing at this address"),
-        ("/", {}, 405, "Method Not Allowed"),
+        ("/", {}, 405, "not with this method; /docs lists"),
     ],
 )
 def test_bad_requests(client, address, named, status, error):
@@ -173,23 +187,56 @@ def test_bad_requests(client, address, named, status, error):
     assert re.search(error, answer.json()["error"])
 
 
+UNREADABLE = "the form cannot be read; send multipart/form-data with each picture as a file"
+
+
 @pytest.mark.parametrize(
-    ("kind", "body"),
+    ("kind", "body", "error"),
     [
-        ("multipart/form-data", b"junk"),
-        ("multipart/form-data; boundary=x", b"junk"),
-        ("multipart/form-data; boundary=x", b"--x\r\nno header"),
+        ("multipart/form-data", b"junk", UNREADABLE),
+        ("multipart/form-data; boundary=x", b"junk", UNREADABLE),
+        ("multipart/form-data; boundary=x", b"--x\r\nno header", UNREADABLE),
         (
             "multipart/form-data; boundary=x",
             b"--x\r\nContent-Disposition: form-data\r\n\r\n\r\n--x--",
+            UNREADABLE,
         ),
-        ("multipart/form-data; boundary=x; charset=unicode_escape", b""),
+        (
+            "multipart/form-data; boundary=x; charset=unicode_escape",
+            b"--x--",
+            "file: Field required",
+        ),
     ],
 )
-def test_damaged_forms(client, kind, body):
+def test_damaged_forms(client, kind, body, error):
     answer = client.post("/api/explain", content=body, headers={"Content-Type": kind})
-    assert answer.status_code in (400, 422)
-    assert answer.json()["error"]
+    assert answer.status_code == (400 if error is UNREADABLE else 422)
+    assert answer.json() == {"error": error}
+
+
+def test_no_room_for_uploads(client, picture, monkeypatch, capsys):
+    def rollover(self):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(gate, "_complaints", {})
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rollover)
+    for _ in range(2):
+        answer = send(client, "/api/predict", picture + bytes(2**20))
+        assert answer.status_code == 507
+        assert answer.json() == {"error": "there is no room for uploads on the server"}
+    assert capsys.readouterr().err == (
+        "error: no room for uploads: [Errno 28] No space left on device; "
+        "set TMPDIR to a folder that has some\n"
+    )
+    assert send(client, "/api/predict", picture).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/", "/docs", "/api/model", "/openapi.json", "/static/app.js"])
+def test_heads_are_those_of_the_answers(client, address):
+    head, answer = client.head(address), client.get(address)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers == answer.headers
+    assert int(head.headers["content-length"]) == len(answer.content)
 
 
 def test_names_that_are_no_text(client, picture):

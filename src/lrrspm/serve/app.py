@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from .. import __version__
 from .answers import Card, Evidence, Predictions, Problem, Refusal
-from .gate import LOOPBACK, Gate, problem
+from .gate import LOOPBACK, Gate, complain, problem
 from .work import Worker
 
 _STATIC = Path(__file__).parent / "static"
@@ -26,6 +26,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "Too many bytes"},
     422: {"model": Problem, "description": "What was sent cannot be used"},
     503: {"model": Problem, "description": "Too much to do; try again"},
+    507: {"model": Problem, "description": "No room for uploads"},
 }
 
 
@@ -120,21 +121,34 @@ def _page(name: str) -> Any:
     return page
 
 
+# Words of our own for what the frameworks say.
+_REASONS = {
+    400: "the form cannot be read; send multipart/form-data with each picture as a file",
+    404: "there is nothing at this address; /docs lists what there is",
+    405: "not with this method; /docs lists what there is",
+}
+
+
 async def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, StarletteHTTPException)
-    reason = str(error.detail)
-    if error.status_code == 404:
-        reason = "there is nothing at this address; /docs lists what there is"
+    if isinstance(error.__cause__, OSError):
+        complain(f"no room for uploads: {error.__cause__}; set TMPDIR to a folder that has some")
+        return problem(507, "there is no room for uploads on the server")
+    reason = _REASONS.get(error.status_code, str(error.detail))
     return problem(error.status_code, reason, **dict(error.headers or {}))
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    reasons = (
-        f"{'.'.join(str(part) for part in entry['loc'][1:])}: {entry['msg']}"
-        for entry in error.errors()
-    )
+    reasons = dict.fromkeys(_reason(**entry) for entry in error.errors())
     return problem(422, "; ".join(reasons))
+
+
+def _reason(loc: tuple[str | int, ...], msg: str, type: str, **_: Any) -> str:
+    """What is wrong with a value, and where."""
+    if loc[0] == "body" and type == "value_error":
+        return f"{loc[1]}: not a file; with curl write -F {loc[1]}=@NAME"
+    return f"{'.'.join(map(str, loc[1:]))}: {msg}"
 
 
 async def _failed(_: Request, error: Exception) -> JSONResponse:
