@@ -86,6 +86,19 @@ def test_slow_uploads_end(worker, monkeypatch):
     assert body == {"error": "the upload was not complete after 0.3 seconds"}
 
 
+@pytest.mark.parametrize(("pause", "status"), [(0.1, 408), (0.005, 422)])
+def test_uploads_have_a_least_rate(worker, monkeypatch, pause, status):
+    """20 pieces of 1000 bytes at 10,000 and at 200,000 bytes a second."""
+    monkeypatch.setattr(gate, "_LINGER", 0.1)
+    monkeypatch.setattr(gate, "_GRACE", 0.4)
+    pieces = [BEGINNING, *[bytes(1000)] * 20, b"\r\n--x--\r\n"]
+    with worker:
+        found, body, _, _ = ask(create_app(worker), pieces, pause, [FORM, CHUNKED])
+    assert found == status
+    if status == 408:
+        assert body == {"error": "the upload is too slow; it needs 20 kB a second"}
+
+
 @pytest.fixture
 def stuck(worker, monkeypatch):
     """Pictures take until they are let go."""
@@ -213,7 +226,10 @@ def test_failures_show_no_traceback(
     [
         ("127.0.0.1:8000", 200), ("localhost", 200), ("LOCALHOST:1", 200), ("[::1]:8000", 200),
         ("evil.example", 421), ("127.0.0.1.evil.example", 421), ("192.0.2.1", 421), ("", 421),
-        ("[::1", 421), ("localhost@evil.example", 421),
+        ("[::1", 421), ("localhost@evil.example", 421), ("evil.example@localhost", 421),
+        ("localhost#.evil.example", 421), ("localhost/evil.example", 421), ("local\thost", 421),
+        ("localhost?", 421), ("localhost:", 421), ("localhost:evil", 421), ("[localhost]", 421),
+        ("::1", 421), ("localhost\\evil.example", 421),
     ],
 )  # fmt: skip
 def test_hosts(client, host, status):

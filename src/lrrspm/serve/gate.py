@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import sys
 import time
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .limits import Limits
 
+# An IPv6 address, or a name or an IPv4 address; and a port.
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 # Requests whose uploads are read at a time, so that few temporary files are open; others wait
 # with their uploads unread.
@@ -23,6 +25,10 @@ _AT_ONCE = 32
 # Seconds that the rest of a refused upload is read and dropped: whoever sends it would otherwise
 # find the connection broken, and never see why.
 _LINGER = 5.0
+# Bytes a second that an upload has to come in with, on the whole and after some seconds: one that
+# stands still would keep others waiting.
+_SLOWEST = 20_000
+_GRACE = 5.0
 # Seconds in which the same is not complained of twice, and when it was last.
 _SILENCE = 60.0
 _complaints: dict[str, float] = {}
@@ -121,10 +127,8 @@ class Gate:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
+        found = _HOST.fullmatch(host.lower())
+        name = found[1] or found[2] if found else ""
         return name in self._hosts or (self._any_address and is_address(name))
 
     async def _let_in(self, scope: Scope, visit: _Visit) -> None:
@@ -167,6 +171,7 @@ class _Visit:
         self._receive, self._send, self._most = receive, send, most
         self._api = scope["path"].startswith("/api/")
         self._size = 0
+        self._waited = 0.0
         # Whether there is more to come of the upload.
         self._more = "transfer-encoding" in self.headers or (
             self.headers.get("content-length", "0") != "0"
@@ -176,7 +181,7 @@ class _Visit:
 
     async def receive(self) -> Message:
         self.receiving = True
-        message = await self._receive()
+        message = await self._piece()
         self.receiving = False
         self._more = _has_more(message)
         self._size += len(message.get("body", b""))
@@ -185,6 +190,19 @@ class _Visit:
         if not self._more:
             self._complete.set()
         return message
+
+    async def _piece(self) -> Message:
+        """What comes next of an upload, if it comes soon enough."""
+        clock = asyncio.get_running_loop().time
+        start = clock()
+        try:
+            async with asyncio.timeout(_GRACE + self._size / _SLOWEST - self._waited):
+                return await self._receive()
+        except TimeoutError:
+            least = f"{_SLOWEST // 1000} kB a second"
+            raise HTTPException(408, f"the upload is too slow; it needs {least}") from None
+        finally:
+            self._waited += clock() - start
 
     async def leave(self) -> None:
         """Wait until whoever sent a complete upload is gone."""
