@@ -175,7 +175,11 @@ def asked(monkeypatch):
         (["--host", "localhost"], "localhost", False),
         (["--host", "::1"], "::1", False),
         (["--host", "127.0.0.2"], "127.0.0.2", False),
+        (["--host", "127.1"], "127.0.0.1", False),
+        (["--host", "0:0:0:0:0:0:0:1"], "::1", False),
         (["--host", "0.0.0.0"], "0.0.0.0", True),
+        (["--host", "0"], "0.0.0.0", True),
+        (["--host", "0::0"], "::", True),
         (["--host", "192.0.2.1"], "192.0.2.1", True),
         (["--host", "127.evil.example"], "127.evil.example", True),
     ],
@@ -185,6 +189,13 @@ def test_only_who_asks_for_it_is_served_to_others(asked, options, host, warned):
     assert result.exit_code == 0
     assert asked[0][1:3] == (host, 8000)
     assert ("there is no password" in result.stderr) == warned
+
+
+@pytest.mark.parametrize("host", ["", " ", "127.0.0.1 localhost"])
+def test_a_host_is_one_address(asked, host):
+    result = CliRunner().invoke(app, ["serve", "m", "--host", host])
+    assert (result.exit_code, asked) == (2, [])
+    assert "an address is needed, such as 127.0.0.1" in result.stderr
 
 
 def test_limits_reach_the_server(asked):

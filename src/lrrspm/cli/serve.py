@@ -79,14 +79,17 @@ def serve(
     try:
         import python_multipart  # noqa: F401  (FastAPI notices too late)
 
-        from ..serve.run import is_loopback, run
+        from ..serve.run import canonical, is_loopback, run
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "python_multipart", "starlette", "pydantic"):
             raise
         raise ImportError(f"{error.name} is missing: pip install 'lrrspm[serve]'") from None
     from ..serve.limits import Limits
 
-    if host is not None and not is_loopback(host):
+    if host is not None and host.split() != [host]:
+        raise typer.BadParameter("an address is needed, such as 127.0.0.1", param_hint="--host")
+    host = canonical(config.SERVE_HOST if host is None else host)
+    if not is_loopback(host):
         print(
             f"warning: whoever can reach {host} can use this server; there is no password",
             file=sys.stderr,
@@ -106,4 +109,4 @@ def serve(
     limits = Limits(
         max_files, max_file_mb * 10**6, max_request_mb * 10**6, max_waiting, max_seconds
     )
-    run(model, host or config.SERVE_HOST, port, limits, jobs, names or (), ready)
+    run(model, host, port, limits, jobs, names or (), ready)

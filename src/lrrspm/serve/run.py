@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import os
 import signal
@@ -115,6 +116,16 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.should_exit:
             self._ready()
+
+
+def canonical(host: str) -> str:
+    """An address in its usual form, such as 127.0.0.1 for 127.1 and 0.0.0.0 for 0; or a name."""
+    if is_address(host):
+        return str(ipaddress.ip_address(host))
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        return host
 
 
 def is_loopback(host: str) -> bool:
