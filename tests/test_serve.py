@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from lrrspm import config, load_model
 from lrrspm import draw as drawing
 from lrrspm.cli import app as commands
-from lrrspm.serve import gate
+from lrrspm.serve import connection, gate, run
 from lrrspm.serve.app import create_app
 from lrrspm.serve.limits import Limits
 from lrrspm.serve.work import Worker
@@ -331,6 +331,24 @@ def test_the_document_has_the_limits():
         "waiting": config.SERVE_WAITING,
         "seconds": config.SERVE_SECONDS,
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        (r"headers of a request have (\d+) seconds", connection._PATIENCE),
+        (r"after (\d+) seconds comes in with less", gate._GRACE),
+        (r"less than (\d+) kB a second", gate._SLOWEST / 1000),
+        (r"cut off after (\d+) seconds", run._UNREAD),
+        (r"asks the system for (\d+) files", connection._FILES),
+        (r"Uploads of (\d+) requests are read at a time", gate._AT_ONCE),
+        (r"Requests have (\d+) seconds to be done", run._FAREWELL),
+        (r"ends without it (\d+) seconds after the signal", run._LAST),
+    ],
+)
+def test_the_document_has_what_is_fixed(words, value):
+    text = " ".join((HERE.parent / "docs" / "serving.md").read_text().split())
+    assert [float(found) for found in re.findall(words, text)] == [value]
 
 
 def test_limits_must_make_sense():
