@@ -113,6 +113,15 @@ def _status(request):
         return error.code
 
 
+def test_nobody_reads_what_it_says(model_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as nowhere:
+        command = [sys.executable, "-m", "lrrspm", "serve", str(model_path), "--port", "0"]
+        done = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_refused_uploads_hear_why(model_path, chunked):
     """Also those who send all of it before they listen."""

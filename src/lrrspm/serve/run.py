@@ -106,8 +106,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # What is cut off now is no news.
-        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        _hush()
         self._last.start()
         await super().shutdown(sockets)
 
@@ -115,7 +114,16 @@ class _Server(uvicorn.Server):
         asyncio.get_running_loop().set_exception_handler(on_loop_error)
         await super().startup(sockets)
         if not self.should_exit:
-            self._ready()
+            try:
+                self._ready()
+            except OSError:  # nobody reads what it says
+                _hush()
+                raise
+
+
+def _hush() -> None:
+    """Have uvicorn say nothing of what is cut off when a server ends."""
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
 
 def canonical(host: str) -> str:
