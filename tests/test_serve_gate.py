@@ -148,9 +148,12 @@ def test_work_for_those_who_left_is_not_begun(own_client, worker, stuck, picture
     """A client sends 20 pictures and goes away: two threads begin with two of them."""
     part = BEGINNING.replace(b'"file"', b'"files"') + picture + b"\r\n"
     begun, examine = [], worker._classifier.examine
-    monkeypatch.setattr(
-        worker._classifier, "examine", lambda file: begun.append(file) or examine(file)
-    )
+
+    def count(file):
+        begun.append(file)
+        return examine(file)
+
+    monkeypatch.setattr(worker._classifier, "examine", count)
     upload = {"type": "http.request", "body": 20 * part + b"--x--\r\n"}
     sent = []
 
