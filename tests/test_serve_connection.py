@@ -201,3 +201,25 @@ def test_files_are_asked_for(monkeypatch):
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
     assert connection._most.__wrapped__() == 2500
     assert asked == [(5000, 5000)]
+
+
+def test_too_many_files_are_refused_before_all_have_come(model_path):
+    part = (
+        b'--B\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n'
+        b"Content-Type: image/png\r\n\r\n" + bytes(1000) + b"\r\n"
+    )
+    head = (
+        b"POST /api/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
+        b"Content-Type: multipart/form-data; boundary=B\r\n\r\n"
+    )
+    with (
+        serving(model_path, "--port", "0", "--json", "--max-files", "2") as (_, said),
+        socket.create_connection(("127.0.0.1", port_of(said)), timeout=60) as client,
+    ):
+        client.sendall(head + 3 * part)  # and no more
+        answer = b""
+        while not answer.endswith(b"}"):
+            assert (more := client.recv(10_000))
+            answer += more
+    assert b" 422 " in answer.splitlines()[0]
+    assert b"more than 2 pictures; send fewer" in answer

@@ -1,15 +1,17 @@
 """The addresses: the page, the API, the description of the API."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import FastAPI, File, HTTPException, Query, Request, UploadFile
+from fastapi import FastAPI, File, HTTPException, Query, Request, Response, UploadFile
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic.json_schema import SkipJsonSchema
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.formparsers import MultiPartParser
 from starlette.responses import FileResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
@@ -19,11 +21,14 @@ from .gate import LOOPBACK, Gate, complain, problem
 from .work import Worker
 
 _STATIC = Path(__file__).parent / "static"
+# Bytes from which on a part of a form is on disk.
+_SPOOL = 2**18
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The request is no form of files"},
     403: {"model": Problem, "description": "A page of another site asks"},
     408: {"model": Problem, "description": "The upload took too long"},
     413: {"model": Problem, "description": "Too many bytes"},
+    421: {"model": Problem, "description": "Asked under a name that is not the server's"},
     422: {"model": Problem, "description": "What was sent cannot be used"},
     503: {"model": Problem, "description": "Too much to do; try again"},
     507: {"model": Problem, "description": "No room for uploads"},
@@ -66,8 +71,37 @@ def create_app(
     return Gate(app, worker.limits, hosts, any_address)
 
 
+def _limited_forms(most: int) -> type[APIRoute]:
+    """Routes whose forms are refused as soon as they have more files than they may have.
+
+    Parts of forms are in memory until they are large, so it is too late to count them afterwards.
+    """
+
+    class Limited(Request):
+        def form(self, **_: Any) -> Any:
+            return super().form(max_files=most, max_fields=most, max_part_size=_SPOOL)
+
+    class Route(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def limited(request: Request) -> Response:
+                try:
+                    return await handle(Limited(request.scope, request.receive))
+                except StarletteHTTPException as error:
+                    if not str(error.detail).startswith("Too many files"):
+                        raise
+                    raise HTTPException(422, f"more than {most} pictures; send fewer") from None
+
+            return limited
+
+    return Route
+
+
 def _add_api(app: FastAPI, worker: Worker) -> None:
     most = worker.limits.files
+    app.router.route_class = _limited_forms(most)
+    MultiPartParser.spool_max_size = _SPOOL
     some = {"minItems": 1, "maxItems": most, "items": {"type": "string", "format": "binary"}}
     # The names of the classes, so that whoever reads the schema knows which there are.
     labels = {"enum": worker.labels}
@@ -82,8 +116,6 @@ def _add_api(app: FastAPI, worker: Worker) -> None:
         A file that cannot be read has an entry with the reason among the others; where none can be
         read the answer is an error.
         """
-        if len(files) > most:
-            raise HTTPException(422, f"{len(files)} pictures are more than {most}; send fewer")
         found = await asyncio.gather(*(worker.predict(file, top) for file in files))
         refused = [entry for entry in found if isinstance(entry, Refusal)]
         if len(refused) == len(found):

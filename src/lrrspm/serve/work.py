@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import io
 import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar
 
 import joblib
 import numpy as np
@@ -25,6 +24,7 @@ from ..decoding import ImageError, colours
 from ..draw import evidence_colours
 from ..evidence import Explanation
 from ..methods import find_method
+from ..page import data_uri
 from ..parallel import single_blas_thread
 from .answers import (
     Accepts,
@@ -90,7 +90,7 @@ class Worker:
         if (upload.size or 0) > self.limits.file_bytes:
             return Refusal(name=name, error=self._too_large())
         try:
-            return await self._run(lambda: self._predict(name, _content(upload), top))
+            return await self._run(lambda: self._predict(name, upload.file, top))
         except ImageError as error:
             return Refusal(name=name, error=plain(error.reason))
 
@@ -103,7 +103,7 @@ class Worker:
             raise HTTPException(413, f"{name}: {self._too_large()}")
         try:
             return await self._run(
-                lambda: self._explain(name, _content(upload), label, preview, patches)
+                lambda: self._explain(name, upload.file, label, preview, patches)
             )
         except ImageError as error:
             raise HTTPException(422, f"{name}: {error.reason}") from None
@@ -143,8 +143,8 @@ class Worker:
             classes=ranked,
             width=width,
             height=height,
-            map=_data_uri(overlay, "PNG", compress_level=3),
-            preview=_data_uri(colours(file, _PREVIEW_SIDE), "JPEG") if preview else None,
+            map=_inside(overlay, "PNG", compress_level=3),
+            preview=_inside(colours(file, _PREVIEW_SIDE), "JPEG") if preview else None,
             patches=_list(found) if patches else None,
             milliseconds=_milliseconds_since(start),
         )
@@ -195,31 +195,15 @@ def _name(upload: UploadFile) -> str:
     return plain(upload.filename or "the picture")
 
 
-class _Content:
-    """The bytes of an upload, and no descriptor.
-
-    At the time limit an upload is closed while a thread may still decode it.
-    From here that thread then gets an error. Pillow would keep a descriptor,
-    and move about in whichever upload has the same number by then.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.read, self.seek, self.tell = file.read, file.seek, file.tell
-
-
-def _content(upload: UploadFile) -> BinaryIO:
-    return cast(BinaryIO, _Content(upload.file))
-
-
 def _milliseconds_since(start: float) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
-def _data_uri(picture: Image.Image, kind: str, **settings: Any) -> str:
+def _inside(picture: Image.Image, kind: str, **settings: Any) -> str:
     """A picture as an address that has it inside."""
     file = io.BytesIO()
     picture.save(file, kind, **settings)
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
+    return data_uri(file.getvalue(), f"image/{kind.lower()}")
 
 
 def _list(found: Explanation) -> Patches:
