@@ -14,16 +14,27 @@ from PIL import Image
 from lrrspm import ImageClassifier, LRREncoder, config, find_images
 from lrrspm.audit import audit
 from lrrspm.decoding import colours
+from lrrspm.draw import AGAINST, FOR
 from lrrspm.evaluation import evaluate_all
 from lrrspm.methods import METHODS
 from lrrspm.mistakes import Measured
 from lrrspm.page import to_html
 from lrrspm.report import make_report, write_report
-from lrrspm.report.matrix import NUMBERED, ROOMY, confused_pairs
+from lrrspm.report.matrix import NUMBERED, ROOMY
 from lrrspm.report.pictures import SIDE, show_mistakes
 
 from .conftest import draw, mixed_up
-from .reports import FAST, Parsed, check_alone, made_result, made_run, parse, run
+from .reports import (
+    FAST,
+    Parsed,
+    check_alone,
+    made_result,
+    made_run,
+    matrix_cells,
+    parse,
+    run,
+    typed,
+)
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -117,6 +128,11 @@ def test_mistakes_are_pictures_with_evidence(evaluated, mixed):
         assert f"{m.label} taken for {m.predicted}" in page.text
         assert f"for {m.predicted} {scores[0]}" in page.text
         assert f"for {m.label} {scores[1]}" in page.text
+    said = re.findall(rf"for \w+ ([+{MINUS}][\d.]+)", page.text)
+    shown_scores = np.array([float(score.replace(MINUS, "-")) for score in said])
+    leads = shown_scores[::2] - shown_scores[1::2]
+    assert leads[0] > leads[-1] + 0.02
+    assert leads.tolist() == pytest.approx(sorted(leads, reverse=True), abs=0.02)  # of rounding
 
 
 def test_maps_are_those_of_the_predicted_and_the_true_class(mixed):
@@ -160,8 +176,8 @@ def test_costs_and_how_to_repeat(evaluated, mixed):
     for row in rows:
         assert row[2] == f"{said[row[0]]:.1f}" if row[0] in said else float(row[2]) >= 0
         assert row[5] == "not known" or float(row[5].replace(",", "")) > 1
-    given = f"lrrspm evaluate {mixed} --train-per-class 4 --splits 3 --seed 5 --codebook-size 8"
-    assert f"{given} --jobs 1 --report {report} --json" in page.text
+    given = ["evaluate", mixed, "--train-per-class", 4, "--splits", 3, "--seed", 5, *FAST]
+    assert typed(*given, "--report", report, "--json") in page.parts
     assert "(seed 5)" in page.text
     shown = {row[0]: row[1] for row in page.table("parameter", "LrrSPM")}
     assert shown.keys() == found["parameters"].keys() - {"method"}
@@ -213,6 +229,7 @@ def test_train(mixed, tmp_path):
     done = run(*arguments, "--no-estimate", "--report", tmp_path / "r.html")
     assert f"wrote {tmp_path / 'r.html'}\n" in done.stdout
     page = parse(tmp_path / "r.html")
+    assert typed(*arguments, "--no-estimate", "--report", tmp_path / "r.html") in page.parts
     assert "no estimate of how good it is: none was asked for" in page.text
     assert not page.named("img")
     assert "36 in 3 classes of 12 each" in page.text
@@ -222,8 +239,10 @@ def test_score_with_a_class_without_mistakes(model_path, pictures, tmp_path):
     root = tmp_path / "set"
     shutil.copytree(pictures, root)
     (root / "dots" / "00.png").rename(root / "across" / "dotty.png")
-    run("score", model_path, root, "--jobs", 1, "--report", tmp_path / "r.html")
-    page = parse(tmp_path / "r.html")
+    arguments = ["score", model_path, root, "--jobs", 1, "--report", tmp_path / "it's <b>.html"]
+    run(*arguments)
+    page = parse(arguments[-1])
+    assert typed(*arguments) in page.parts
     rows = page.table("class", "accuracy %", "", "test pictures")
     assert [(row[0], row[1], row[3], row[4]) for row in rows] == [
         ("across", "92.3", "13", "dots (7.7 %)"),
@@ -267,11 +286,13 @@ def test_class_that_was_not_tested(model_path, pictures, tmp_path):
 
 
 def test_all_methods(mixed, tmp_path):
-    run(
+    arguments = [
         "evaluate", mixed, "--method", "all", "--train-per-class", 4, "--splits", 2, *FAST,
         "--report", tmp_path / "r.html",
-    )  # fmt: skip
+    ]  # fmt: skip
+    run(*arguments)
     page = parse(tmp_path / "r.html")
+    assert typed(*arguments) in page.parts
     rows = page.table("method", "accuracy %")
     assert {row[0] for row in rows} == set(METHODS)
     means = [float(row[1].split()[0]) for row in rows]
@@ -321,30 +342,64 @@ def test_matrix_at_any_number_of_classes(n_classes):
     page = Parsed(text)
     check_alone(text, page)
     assert len(text) < 2e6
-    counts = np.array(result["confusion"])
-    cells = int((counts > 0).sum())
-    said = f"class number 000 recognised: {counts[0, 0]} of 60 ({100 * counts[0, 0] / 60:.1f} %)"
-    if n_classes <= NUMBERED:
-        rows = page.table("", "class number 000")
-        assert sum(cell != "" for row in rows for cell in row[1:]) == cells
-        assert said in [attributes.get("title") for _, attributes in page.tags]
-    else:
-        squares = [rect for rect in page.named("rect") if "fill" in rect]
-        assert len(squares) == cells
-        assert said in page.text
-        titles = re.findall(r"<title>[^<]+ taken for [^<]+</title>", text)
-        assert len(titles) == cells - np.count_nonzero(np.diag(counts))
-    assert len(page.table("class", "taken for")) == min(15, cells - n_classes)
-    assert len(page.table("class", "accuracy %")) == n_classes
+    names, counts = result["class_names"], np.array(result["confusion"])
+    percent = 100 * counts / counts.sum(axis=1, keepdims=True)
+    cells = matrix_cells(text)
+    strength = []
+    # From the smallest share to the largest, which has the strongest colour.
+    for i, j in sorted(np.argwhere(counts).tolist(), key=lambda place: percent[tuple(place)]):
+        colour, words = cells.pop((names[i], names[j]))
+        what = "recognised" if i == j else f"taken for {names[j]}"
+        assert words == f"{names[i]} {what}: {counts[i, j]} of {60 + 4 * i} ({percent[i, j]:.1f} %)"
+        assert colour[:7] == (FOR if i == j else AGAINST)
+        strength.append(int(colour[7:], 16))
+    assert not cells
+    assert strength == sorted(strength)
+    assert strength[0] < strength[-1]
+    if ROOMY < n_classes <= NUMBERED:
+        for i, row in enumerate(page.table("", names[0])):
+            shown = [f"{p:.0f}" if p >= 1 else "<1" if p else "" for p in percent[i]]
+            assert row == [names[i], *shown]
 
 
-def test_the_largest_squares_are_the_pairs():
-    result = made_result(102, 0.4)
-    counts = np.array(result["confusion"])
-    np.fill_diagonal(counts, 0)
-    pairs = confused_pairs(result, 15)
-    assert [p.answers for p in pairs] == np.sort(counts.ravel())[::-1][:15].tolist()
-    assert pairs[0].share == pytest.approx(100 * counts.max() / 60)
+@pytest.mark.parametrize("n_classes", [3, 102])
+def test_numbers_stand_where_they_belong(n_classes):
+    result = made_result(n_classes, 0.4)
+    page = Parsed(to_html(make_report(made_run(), {"LrrSPM": Measured(result, [])})))
+    names, counts = result["class_names"], np.array(result["confusion"])
+    percent = 100 * counts / counts.sum(axis=1, keepdims=True)
+    mean = result["accuracy"]["mean"]
+    assert f"from split to split {mean - 2:.1f} to {mean + 3:.1f} %" in page.text
+    order = sorted(range(n_classes), key=lambda i: percent[i, i])
+    assert f"weakest class {percent[order[0], order[0]]:.1f} % {names[order[0]]}" in page.text
+    rows = []
+    for i in order:
+        share, worst = max((percent[i, j], -j) for j in range(n_classes) if j != i)
+        taken = f"{names[-worst]} ({share:.1f} %)"
+        rows.append([names[i], f"{percent[i, i]:.1f}", "", str(15 + i), taken])
+    assert page.table("class", "accuracy %", "", "test pictures a split") == rows
+    bars = [bar["style"] for bar in page.named("i")][:n_classes]
+    assert bars == [f"width:{row[1]}%" for row in rows]
+    pairs = [(i, j) for i, j in np.argwhere(counts).tolist() if i != j]
+    pairs.sort(key=lambda pair: (-percent[pair], -counts[pair]))
+    assert page.table("class", "taken for", "% of the class", "answers") == [
+        [names[i], names[j], f"{percent[i, j]:.1f}", str(counts[i, j])] for i, j in pairs[:15]
+    ]
+
+
+def test_methods_side_by_side():
+    made = {name: made_result(4, wrong) for name, wrong in zip("abc", (0.5, 0.1, 0.3), strict=True)}
+    measured = {name: Measured(result, []) for name, result in made.items()}
+    page = Parsed(to_html(make_report(made_run(), measured)))
+    header = ("method", "accuracy %", "", "each split", "coding s", "training s", "testing s")
+    rows = page.table(*header)
+    assert [(row[0], *row[4:]) for row in rows] == [
+        ("b", "1.1", "2.1", "3.1"), ("c", "1.3", "2.3", "3.3"), ("a", "1.5", "2.5", "3.5")
+    ]  # fmt: skip
+    for name, shown, _, each, *_ in rows:
+        accuracy = made[name]["accuracy"]
+        assert shown == f"{accuracy['mean']:.2f} ± {accuracy['std']:.2f}"
+        assert each == " ".join(f"{value:.1f}" for value in accuracy["splits"])
 
 
 def test_picture_that_has_gone_is_told(mixed, tmp_path):
@@ -360,6 +415,23 @@ def test_picture_that_has_gone_is_told(mixed, tmp_path):
     page = parse(tmp_path / "r.html")
     assert page.text.count("The picture can no longer be shown: no such file") == 1
     assert len(page.named("img")) == 3 * (len(measured[0].mistakes) - 1)
+
+
+def test_seconds_and_memory(monkeypatch):
+    monkeypatch.setattr("lrrspm.stages.held_memory", iter([900.4, 1234.4, 800.0]).__next__)
+    monkeypatch.setattr("lrrspm.stages.peak_memory", iter([1000.0, 5678.6, 9000.0]).__next__)
+    given = made_run()
+    given.stages.add("encode", 12.0)
+    given.stages.add("audit", 1.5)
+    page = Parsed(to_html(make_report(given, {})))
+    assert page.table("stage", "what", "seconds", "", "memory MB", "peak MB") == [
+        ["read", "reading and decoding pictures", "1.5", "", "900", "1,000"],
+        ["encode", "coding and pooling", "12.0", "", "1,234", "5,679"],
+        ["all", "", "13.5", "", "", "5,679"],
+        ["audit", "looking at the pictures, for this report", "1.5", "", "800", "9,000"],
+    ]
+    bars = [bar["style"] for bar in page.named("i")]
+    assert bars == ["width:10.0%", "width:80.0%", "width:10.0%"]
 
 
 def test_memory_that_is_not_known(monkeypatch):

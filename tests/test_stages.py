@@ -1,4 +1,5 @@
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,6 +26,17 @@ def test_memory_of_a_stage_is_that_of_its_last_end():
         assert held["large"] - held_now == pytest.approx(160, abs=20)
         assert peak is not None
         assert peak > held["large"] - 10  # the system counts in lumps
+
+
+def test_seconds_are_those_of_the_clock(monkeypatch):
+    clock = iter([10.0, 12.5, 20.0, 20.25]).__next__
+    monkeypatch.setattr("lrrspm.stages.time", SimpleNamespace(perf_counter=clock))
+    stages = Stages()
+    with stages.timed("read"):
+        pass
+    with pytest.raises(ValueError, match="no matter"), stages.timed("read"):
+        raise ValueError("no matter")
+    assert stages.seconds == {"read": 2.75}
 
 
 def test_what_was_done_in_vain_is_set_apart():
