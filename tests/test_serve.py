@@ -278,6 +278,11 @@ def test_numbers_as_classes(pictures, tmp_path, picture):
         assert both["score"] == both["classes"][1]["score"] == -both["classes"][0]["score"]
 
 
+def test_marks_of_direction_are_written_out(client):
+    answer = send(client, "/api/explain", ("\u202egnp.svg", b"junk"))
+    assert answer.json()["error"].startswith("\\u202egnp.svg: not a picture")
+
+
 @limited(files=2, file_bytes=10_000)
 def test_limits_on_files(own_client, picture):
     assert len(picture) < 10_000

@@ -219,7 +219,8 @@ def test_too_many_files_are_refused_before_all_have_come(model_path):
         client.sendall(head + 3 * part)  # and no more
         answer = b""
         while not answer.endswith(b"}"):
-            assert (more := client.recv(10_000))
+            more = client.recv(10_000)
+            assert more, answer
             answer += more
     assert b" 422 " in answer.splitlines()[0]
     assert b"more than 2 pictures; send fewer" in answer

@@ -139,6 +139,19 @@ def test_another_class(page, files):
     expect(page.locator("#map")).to_have_attribute("src", first)
 
 
+def test_marks_of_direction_are_written_out(page, files):
+    page.set_input_files(
+        "#files",
+        {
+            "name": "\u202egnp.svg",
+            "mimeType": "image/png",
+            "buffer": files["dots.png"].read_bytes(),
+        },
+    )
+    expect(page.locator("#best")).to_have_text("dots")
+    expect(page.locator("#caption")).to_contain_text("\\u202egnp.svg")
+
+
 def test_opacity(page, files):
     upload(page, files["dots.png"])
     for value, shown in (("0", "0"), ("35", "0.35"), ("100", "1")):

@@ -50,9 +50,14 @@ def problem(status: int, error: str, **headers: str) -> JSONResponse:
     return JSONResponse({"error": plain(error)}, status, headers)
 
 
+# Marks that have what follows read from right to left: "gnp.exe" backwards ends in "png".
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
 def plain(text: str) -> str:
-    """Text that JSON can carry: what is no Unicode, in names of files and classes, written out."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Text that JSON can carry and people read as it is: what is neither is written out."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return _DIRECTIONS.sub(lambda mark: ascii(mark[0])[1:-1], text)
 
 
 def complain(about: str) -> None:

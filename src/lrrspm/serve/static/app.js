@@ -13,12 +13,18 @@ let chosen = null;
 let everyClass = false;
 let running = 0;
 
+// Marks of direction, with which a name reads as another one, written out as the server does.
+function withoutMarks(name) {
+  return name.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 // A folder that is dropped comes as a file, which cannot be read.
 function add(files, folders = []) {
   const fresh = [...files].map((file, i) => ({
     file,
     folder: folders[i] ?? false,
-    name: file.name || "pasted picture",
+    name: withoutMarks(file.name) || "pasted picture",
     url: URL.createObjectURL(file),
     state: "waiting",
     error: null,
