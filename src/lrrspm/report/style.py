@@ -70,11 +70,14 @@ details { border-top: 1px solid var(--line); }
 summary { cursor: pointer; padding: .7em 0; font-size: 1.15em; font-weight: 600; }
 .words small { overflow-wrap: anywhere; }
 @media (max-width: 40rem) { .three img { height: 6rem; } h1 { font-size: 1.6em; } }
-@media screen and (max-width: 48rem) { .bar { max-width: 7vw; } }
+@media screen and (max-width: 48rem) {
+  .bar { max-width: 7vw; }
+  .table > table:not(.confusion) { font-size: .92em; }
+  .table > table:not(.confusion) :is(th, td) { padding-right: .6em; }
+}
 @media screen and (max-width: 30rem) {
   .spare { display: none; }
   .table > table:not(.confusion) { font-size: .85em; }
-  .table > table:not(.confusion) :is(th, td) { padding-right: .6em; }
   tbody th { min-width: min(7.5rem, 27vw); }
   .words { min-width: min(7rem, 24vw); }
 }

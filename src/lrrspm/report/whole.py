@@ -281,6 +281,7 @@ def _comparison(ranked: Sequence[tuple[str, Measured]]) -> Table:
         ("method", "accuracy %", "", "each split", "coding s", "training s", "testing s"),
         tuple(rows),
         ("All were measured on the same splits; reading, SIFT and codebooks are shared.",),
+        words=(3,),
         spare=(2, 3, 5, 6),
     )
 
