@@ -272,11 +272,11 @@ def test_other_kernels_say_that_they_are_not_taken_apart():
         svm.weights_at(np.ones(4), 0)
 
 
-# Linear histograms give the plain patches' atom some weight too; benchmarks/evidence.py has theirs.
+# LinearSPM gives the plain patches' atoms some weight too; benchmarks/evidence.py has its share.
 @pytest.mark.parametrize(
     ("method", "seed"),
     [*(("LrrSPM", seed) for seed in range(4)),
-     *((method, 0) for method in ("ScSPM", "LLC", "KernelBOF", "KernelSPM"))],
+     *((method, 0) for method in ("ScSPM", "LLC", "LinearBOF", "KernelBOF", "KernelSPM"))],
 )  # fmt: skip
 def test_evidence_lies_where_the_classes_differ(method, seed):
     images, labels = made_images(80, seed)
