@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from lrrspm import codebook, dense_sift, learn_codebook, read_image
-from lrrspm.parallel import ordered_map, single_blas_thread, workers
+from lrrspm import dense_sift, learn_codebook, read_image
+from lrrspm._support.parallel import ordered_map, single_blas_thread, workers
+from lrrspm.encoders import kmeans as codebook
 
 from ._measure import best_of, figure, measure, show
 from .pipeline import images

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from lrrspm import LRREncoder, SpatialPyramidFeatures, dense_sift
-from lrrspm.encoders import BLOCK
-from lrrspm.parallel import single_blas_thread
+from lrrspm._support.parallel import single_blas_thread
+from lrrspm.encoders.base import BLOCK
 
 from ._measure import best_of, figure, made_picture, measure, seconds, show
 

@@ -17,7 +17,7 @@ from sklearn.decomposition import MiniBatchDictionaryLearning
 from threadpoolctl import threadpool_limits
 
 from lrrspm import SparseEncoder, dense_sift, find_images, learn_codebook, read_image
-from lrrspm.sparse import learn_dictionary
+from lrrspm.encoders.sparse import learn_dictionary
 
 from ._measure import data_folder, figure, measure, seconds, show
 

@@ -26,7 +26,7 @@ from lrrspm import (
     learn_codebook,
     read_image,
 )
-from lrrspm.parallel import single_blas_thread
+from lrrspm._support.parallel import single_blas_thread
 
 from ._measure import best_of, data_folder, figure, measure, show
 

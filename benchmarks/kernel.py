@@ -17,8 +17,8 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 from threadpoolctl import threadpool_limits
 
-from lrrspm.kernels import _fill_intersection, kernel_matrix
-from lrrspm.simd import compiled
+from lrrspm._support.loops import compiled
+from lrrspm.svm.kernels import _fill_intersection, kernel_matrix
 
 from ._measure import best_of, figure, measure, show
 

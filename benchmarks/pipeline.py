@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lrrspm import SpatialPyramidFeatures, dense_sift, find_images, read_image
-from lrrspm.parallel import single_blas_thread
+from lrrspm._support.parallel import single_blas_thread
 
 from ._measure import best_of, data_folder, figure, measure, show
 

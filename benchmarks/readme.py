@@ -6,12 +6,12 @@ import json
 import re
 from typing import Any
 
+from lrrspm._support.environment import short_commit
 from lrrspm.datasets import DATASETS
-from lrrspm.environment import short_commit
-from lrrspm.page import markdown_table
 from lrrspm.paper.experiments import OWN_CODEBOOK, Options
 from lrrspm.paper.results import Results
 from lrrspm.paper.tables import cells, make_table
+from lrrspm.report.page import markdown_table
 
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from lrrspm import ImageClassifier, find_images
-from lrrspm.evaluation import train_with_estimate
-from lrrspm.stages import Stages
-from lrrspm.store import contents
+from lrrspm._support.stages import Stages
+from lrrspm.cache.store import contents
+from lrrspm.evaluation.protocol import train_with_estimate
 
 from ._measure import data_folder, figure, measure, seconds, show
 

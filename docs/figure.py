@@ -20,9 +20,9 @@ from lrrspm import (
     dense_sift,
     find_images,
 )
-from lrrspm.decoding import weigh_colours
-from lrrspm.draw import draw_explanation
-from lrrspm.images import shrink
+from lrrspm.images.decoding import weigh_colours
+from lrrspm.images.reading import shrink
+from lrrspm.report.draw import draw_explanation
 
 from .parts import draw_folder, draw_part
 

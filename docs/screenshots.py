@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
+from tests.servers import serving
 
 from lrrspm.cli import app
 from tests.browser.chromium import options
-from tests.servers import serving
 
 from .parts import draw_folder, draw_part
 

@@ -17,7 +17,8 @@ from safetensors.numpy import load, save
 from lrrspm import features, methods, svm  # noqa: F401
 
 with atheris.instrument_imports(include=["lrrspm"]):
-    from lrrspm import ImageClassifier, load_model, modelfile
+    from lrrspm import ImageClassifier, load_model
+    from lrrspm.modelfile.container import ModelFileError
 
 from lrrspm.methods import METHODS
 
@@ -52,7 +53,7 @@ def check(content: bytes, scratch: Path) -> None:
         path.write_bytes(content[1:])
     try:
         model = load_model(path)
-    except modelfile.ModelFileError as error:
+    except ModelFileError as error:
         assert str(error).startswith(f"{path}: ")
         return
     with np.errstate(all="ignore"):  # finite values may be large

@@ -173,7 +173,7 @@ def learnt(monkeypatch) -> list[int]:
         seen.append(size)
         return learn_codebook(X, size, *rest)
 
-    monkeypatch.setattr("lrrspm.encoders.learn_codebook", spy)
+    monkeypatch.setattr("lrrspm.encoders.base.learn_codebook", spy)
     return seen
 
 

@@ -7,8 +7,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
-
-from .conftest import draw
+from tests.conftest import draw
 
 
 def small(**parameters):

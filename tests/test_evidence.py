@@ -9,11 +9,10 @@ from PIL import Image
 
 from benchmarks.evidence import REGION, made_images, measure_falls, share_on_region
 from lrrspm import ImageClassifier, KernelSVM, find_images, load_model
-from lrrspm.evaluation import split_by_class
+from lrrspm.evaluation.protocol import split_by_class
 from lrrspm.evidence import Explanation
 from lrrspm.methods import METHODS
-
-from .conftest import draw
+from tests.conftest import draw
 
 
 def adds_up(classifier, image, label=None):

@@ -19,10 +19,9 @@ from lrrspm import (
     find_images,
     read_image,
 )
-from lrrspm.batch import fit_all
-from lrrspm.stages import Stages
-
-from .conftest import draw
+from lrrspm._support.stages import Stages
+from lrrspm.pipeline.batch import fit_all
+from tests.conftest import draw
 
 
 def small(**parameters):

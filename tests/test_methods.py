@@ -17,7 +17,7 @@ from lrrspm import (
     load_model,
 )
 from lrrspm.cli import app
-from lrrspm.evaluation import evaluate, evaluate_all
+from lrrspm.evaluation.protocol import evaluate, evaluate_all
 from lrrspm.methods import METHODS, find_method
 
 NAMES = list(METHODS)
@@ -103,7 +103,7 @@ def test_codebook_is_learnt_once_for_all_methods(pictures, monkeypatch):
         runs.append(arguments[1])
         return learn_codebook(*arguments)
 
-    monkeypatch.setattr("lrrspm.encoders.learn_codebook", spy)
+    monkeypatch.setattr("lrrspm.encoders.base.learn_codebook", spy)
     paths, labels = find_images(pictures)
     evaluate_all(paths, labels, [small(name) for name in NAMES], 3, 2)
     assert runs == [8, 8]  # one a split

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from benchmarks import readme
 from lrrspm.cli import app
-
-from .conftest import HERE
+from tests.conftest import HERE
 
 TEXT = (HERE.parent / "README.md").read_text()
 

@@ -13,32 +13,32 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier, load_model
-    from .codebook import learn_codebook
-    from .encoders import LLCEncoder, LRREncoder, VQEncoder
+    from .descriptors.sift import dense_sift
+    from .encoders.base import LLCEncoder, LRREncoder, VQEncoder
+    from .encoders.kmeans import learn_codebook
+    from .encoders.sparse import SparseEncoder
     from .evidence import Explanation
     from .features import SpatialPyramidFeatures
     from .images import find_images, read_image
-    from .pyramid import SpatialPyramid
-    from .sift import dense_sift
-    from .sparse import SparseEncoder
-    from .svm import KernelSVM, LinearSVM
+    from .pooling.pyramid import SpatialPyramid
+    from .svm.machines import KernelSVM, LinearSVM
 
 _HOMES = {
     "Explanation": "evidence",
     "ImageClassifier": "classifier",
-    "KernelSVM": "svm",
-    "LLCEncoder": "encoders",
-    "LRREncoder": "encoders",
-    "LinearSVM": "svm",
-    "SparseEncoder": "sparse",
-    "SpatialPyramid": "pyramid",
+    "KernelSVM": "svm.machines",
+    "LLCEncoder": "encoders.base",
+    "LRREncoder": "encoders.base",
+    "LinearSVM": "svm.machines",
+    "SparseEncoder": "encoders.sparse",
+    "SpatialPyramid": "pooling.pyramid",
     "SpatialPyramidFeatures": "features",
-    "VQEncoder": "encoders",
-    "dense_sift": "sift",
-    "find_images": "images",
-    "learn_codebook": "codebook",
+    "VQEncoder": "encoders.base",
+    "dense_sift": "descriptors.sift",
+    "find_images": "images.reading",
+    "learn_codebook": "encoders.kmeans",
     "load_model": "classifier",
-    "read_image": "images",
+    "read_image": "images.reading",
 }
 
 __all__ = [

@@ -15,13 +15,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from . import config
-from .batch import fit_all, transform_all
-from .decoding import Source
-from .encoders import CodebookEncoder
+from ._support.stages import Stages
+from .cache.store import FeatureStore
+from .descriptors.sift import N_VALUES
+from .encoders.base import CodebookEncoder
 from .evidence import Examination, Explanation
 from .features import Image, SpatialPyramidFeatures, check_images
+from .images import Source
 from .methods import METHODS, find_method
-from .modelcheck import (
+from .modelfile.checks import (
     check_classes,
     check_kinds,
     check_sizes,
@@ -29,11 +31,9 @@ from .modelcheck import (
     check_tensors,
     tensor_name,
 )
-from .modelfile import ModelFile, ModelFileError, open_model, write_model
-from .sift import N_VALUES
-from .stages import Stages
-from .store import FeatureStore
-from .svm import KernelSVM, LinearSVM, encode_labels, predict_labels, score_columns
+from .modelfile.container import ModelFile, ModelFileError, open_model, write_model
+from .pipeline.batch import fit_all, transform_all
+from .svm.machines import KernelSVM, LinearSVM, encode_labels, predict_labels, score_columns
 
 _ENCODERS: dict[str, type[CodebookEncoder]] = {
     method.encoder.__name__: method.encoder for method in METHODS.values()

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .decoding import Source
+from ._support.parallel import single_blas_thread
 from .features import Image, SpatialPyramidFeatures
-from .images import read_with_shape
-from .parallel import single_blas_thread
-from .svm import KernelSVM, LinearSVM, score_columns
+from .images import Source, read_with_shape
+from .svm.machines import KernelSVM, LinearSVM, score_columns
 
 
 class Explanation(NamedTuple):

@@ -13,13 +13,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
-from .batch import fit_all, transform_all
-from .encoders import BLOCK, CodebookEncoder, LRREncoder
+from ._support.parallel import single_blas_thread
+from ._support.stages import Stages
+from .descriptors.sift import DenseDescriptors, as_gray, dense_sift
+from .encoders.base import BLOCK, CodebookEncoder, LRREncoder
 from .images import read_image, shrink
-from .parallel import single_blas_thread
-from .pyramid import SpatialPyramid
-from .sift import DenseDescriptors, as_gray, dense_sift
-from .stages import Stages
+from .pipeline.batch import fit_all, transform_all
+from .pooling.pyramid import SpatialPyramid
 
 Image = str | os.PathLike[str] | NDArray[Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .encoders import CodebookEncoder, LLCEncoder, LRREncoder, VQEncoder
-from .sparse import SparseEncoder
+from .encoders.base import CodebookEncoder, LLCEncoder, LRREncoder, VQEncoder
+from .encoders.sparse import SparseEncoder
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from PIL import Image
 from playwright.sync_api import expect, sync_playwright
 
 from lrrspm import ImageClassifier, LRREncoder
+from tests.conftest import draw
+from tests.serve.servers import serving
 
-from ..conftest import draw
-from ..servers import serving
 from .chromium import options
 
 # Milliseconds: a busy machine takes its time, and what does not come at all is rare.

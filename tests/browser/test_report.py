@@ -3,11 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
-from lrrspm.audit import Finding
-from lrrspm.mistakes import Measured
+from lrrspm.evaluation.mistakes import Measured
+from lrrspm.images.audit import Finding
 from lrrspm.report import write_report
-
-from ..reports import made_result, made_run
+from tests.report.reports import made_result, made_run
 
 NAMES = [
     "MITinsidecity",

@@ -23,8 +23,8 @@ def audit(folder: Pictures, jobs: Jobs = -1, as_json: Json = False) -> None:
 
     Example: lrrspm audit pictures
     """
-    from ..audit import audit as look
-    from ..stages import Stages
+    from .._support.stages import Stages
+    from ..images.audit import audit as look
 
     with progress() as listener:
         result = look(folder, jobs, Stages(listener))

@@ -24,7 +24,7 @@ def info(folder: Store, as_json: Json = False) -> None:
     """
     from rich.table import Table
 
-    from ..store import contents
+    from ..cache.store import contents
 
     shelves = contents(folder)
     size = sum(shelf["bytes"] for shelf in shelves)
@@ -60,7 +60,7 @@ def clear(folder: Store, as_json: Json = False) -> None:
 
     Example: lrrspm cache clear my-cache
     """
-    from ..store import clear as clear_store
+    from ..cache.store import clear as clear_store
 
     files, size = clear_store(folder)
     if as_json:

@@ -72,7 +72,7 @@ def _classifier(
     cache: Path | None,
 ) -> ImageClassifier:
     from ..classifier import ImageClassifier
-    from ..encoders import LRREncoder
+    from ..encoders.base import LRREncoder
     from ..methods import find_method
 
     encoder = find_method(method).encoder().set_params(codebook_size=codebook_size)
@@ -160,12 +160,11 @@ def train(
     Example: lrrspm train pictures -o my.lrrspm
     """
     _refuse_strangers(method, regularization, threshold, normalize_codes)
-    from ..audit import warn_about
-    from ..card import describe_parameters
-    from ..evaluation import train_with_estimate
-    from ..files import check_target
-    from ..images import find_images
-    from ..stages import Stages
+    from .._support.files import check_target
+    from .._support.stages import Stages
+    from ..evaluation.protocol import train_with_estimate
+    from ..images import find_images, warn_about
+    from ..modelfile.card import describe_parameters
 
     classifier = _classifier(
         method,
@@ -274,12 +273,11 @@ def evaluate(
     Example: lrrspm evaluate pictures --train-per-class 30
     """
     _refuse_strangers(method, regularization, threshold, normalize_codes)
-    from ..audit import warn_about
-    from ..card import describe_parameters
-    from ..evaluation import evaluate_all
-    from ..images import find_images
+    from .._support.stages import Stages
+    from ..evaluation.protocol import evaluate_all
+    from ..images import find_images, warn_about
     from ..methods import METHODS
-    from ..stages import Stages
+    from ..modelfile.card import describe_parameters
 
     names = list(METHODS) if method == "all" else [method]
     classifiers = [
@@ -375,9 +373,9 @@ def predict(
 
     Example: lrrspm predict my.lrrspm new.jpg holiday/ --top 3
     """
+    from .._support.stages import Stages
     from ..classifier import load_model, rank
     from ..images import expand_paths
-    from ..stages import Stages
 
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
     files = expand_paths(paths)
@@ -445,11 +443,11 @@ def score(
 
     Example: lrrspm score my.lrrspm test-pictures
     """
-    from ..card import describe_parameters
+    from .._support.stages import Stages
     from ..classifier import load_model
-    from ..evaluation import score_model
+    from ..evaluation.protocol import score_model
     from ..images import find_images
-    from ..stages import Stages
+    from ..modelfile.card import describe_parameters
 
     measured = check_report(report, model)
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
@@ -480,8 +478,8 @@ def info(model: ModelPath, as_json: Json = False) -> None:
 
     Example: lrrspm info my.lrrspm
     """
-    from ..card import describe_model
     from ..classifier import load_model
+    from ..modelfile.card import describe_model
 
     facts = describe_model(model, load_model(model))
     if as_json:
@@ -513,8 +511,8 @@ def demo(
 
     Needs the extra: pip install 'lrrspm\\[demo]'. Works offline.
     """
-    from ..demo import run
-    from ..stages import Stages
+    from .._support.stages import Stages
+    from .tour import run
 
     with progress() as listener:
         result = run(output, seed, jobs, Stages(listener))

@@ -122,9 +122,9 @@ def fetch(
 
     Example: lrrspm datasets fetch LS
     """
+    from .._support.stages import Stages
     from ..datasets import data_root, find_dataset, locate, status
     from ..datasets import fetch as fetch_set
-    from ..stages import Stages
 
     root = data_root(data_dir)
     dataset = find_dataset(name)
@@ -157,9 +157,9 @@ def verify(name: Name, data_dir: DataDir = None, jobs: Jobs = -1, as_json: Json 
     """
     from dataclasses import asdict
 
+    from .._support.stages import Stages
     from ..datasets import data_root
     from ..datasets import verify as verify_set
-    from ..stages import Stages
 
     with progress() as listener:
         report = verify_set(name, data_root(data_dir), jobs, Stages(listener))
@@ -186,9 +186,9 @@ def add(
 
     Example: lrrspm datasets add LS /data/15-scene
     """
+    from .._support.stages import Stages
     from ..datasets import add as add_set
     from ..datasets import data_root, find_dataset, status
-    from ..stages import Stages
 
     root = data_root(data_dir)
     dataset = find_dataset(name)

@@ -37,7 +37,7 @@ def explain(
 
     Example: lrrspm explain my.lrrspm new.jpg -o why.png --label forest
     """
-    from ..files import check_target
+    from .._support.files import check_target
 
     check_ending(output, "--output", "pictures are drawn as PNG", ".png")
     check_target(output)
@@ -51,8 +51,8 @@ def explain(
     import numpy as np
 
     from ..classifier import load_model
-    from ..decoding import colours
-    from ..draw import draw_explanation
+    from ..images import colours
+    from ..report.draw import draw_explanation
 
     classifier = load_model(model)
     names = [str(name) for name in classifier.classes_]

@@ -17,10 +17,10 @@ from .options import DataDir, Jobs, Json, Seed
 from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
-    from ..page import Table
+    from .._support.stages import Listener
     from ..paper.experiments import Options
     from ..paper.results import Results
-    from ..stages import Listener
+    from ..report.page import Table
 
 
 _PAUSE = 30
@@ -182,11 +182,11 @@ def _compute(
     parts: list[str], results: Results, data_dir: Path | None, options: Options, jobs: int
 ) -> list[str]:
     """Compute what is missing; returns what failed."""
+    from .._support.stages import Stages
     from ..datasets import data_root, locate
     from ..paper import figures
     from ..paper.experiments import needed
     from ..paper.runner import run
-    from ..stages import Stages
 
     root = data_root(data_dir)
     if not root.is_dir():
@@ -251,9 +251,9 @@ def _warn_of_none(results: Results, options: Options) -> None:
 
 def _write_page(results: Results, options: Options, path: Path) -> Path:
     """The page; beside a Markdown file its figures go into a folder."""
-    from ..files import write_atomically
-    from ..page import to_html, to_markdown
+    from .._support.files import write_atomically
     from ..paper.report import make_page
+    from ..report.page import to_html, to_markdown
 
     page = make_page(results, options)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -300,11 +300,11 @@ def _describe(part: str, results: Results, options: Options) -> Any:
 
 
 def _show(part: str, results: Results, options: Options, form: Format) -> None:
-    from ..page import html_table, markdown_table
     from ..paper.experiments import FIGURES, TABLES
     from ..paper.report import say
     from ..paper.studies import STUDY_TABLES
     from ..paper.tables import make_table
+    from ..report.page import html_table, markdown_table
 
     if part in FIGURES:
         print_rich(text(f"{part}: {say(part, results, options)}"))

@@ -13,8 +13,8 @@ from .options import check_ending
 from .terminal import printable
 
 if TYPE_CHECKING:
-    from ..mistakes import Measured
-    from ..stages import Stages
+    from .._support.stages import Stages
+    from ..evaluation.mistakes import Measured
 
 
 def check_report(report: Path | None, model: Path | None = None) -> list[Measured] | None:
@@ -24,7 +24,7 @@ def check_report(report: Path | None, model: Path | None = None) -> list[Measure
     """
     if report is None:
         return None
-    from ..files import check_target
+    from .._support.files import check_target
 
     check_ending(report, "--report", "a report is a page of HTML", ".html", ".htm")
     if model is not None and report.resolve() == model.resolve():
@@ -54,7 +54,7 @@ def write_report(
     ``parameters`` are by method; ``measured`` is in the same order, or empty.
     """
     from .. import report as html
-    from ..audit import audit
+    from ..images import audit
 
     run = html.Run(
         title=title,

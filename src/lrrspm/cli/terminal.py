@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import config
-from ..page import printable as printable
+from .._support.text import printable as printable
 
 if TYPE_CHECKING:
-    from ..stages import Listener
+    from .._support.stages import Listener
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ def print_methods(results: dict[str, dict[str, Any]]) -> None:
     """One line a method: accuracy, and the seconds that were its own."""
     from rich.table import Table
 
-    from ..evaluation import SHARED_STAGES
+    from ..evaluation.protocol import SHARED_STAGES
 
     table = Table("method", box=None, pad_edge=False)
     for name in ("accuracy %", "coding s", "training s", "testing s"):

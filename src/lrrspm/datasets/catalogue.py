@@ -1,6 +1,6 @@
 """What is known of each data set: numbers, terms, origin, classes, names of files.
 
-Class digests are in ``lrrspm/manifests``, one JSON file a set, made from complete copies: for
+Class digests are in ``manifests``, one JSON file a set, made from complete copies: for
 every class the number of images and the SHA-256 of its image digests
 (:func:`lrrspm.images.image_digest`), sorted and joined with newlines.
 """
@@ -312,7 +312,7 @@ def find_dataset(name: str) -> Dataset:
 
 @lru_cache
 def _read_manifest(name: str) -> dict[str, Published]:
-    content = json.loads((files("lrrspm") / "manifests" / f"{name}.json").read_text())
+    content = json.loads((files(__package__) / "manifests" / f"{name}.json").read_text())
     return {label: Published(**known) for label, known in content["classes"].items()}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import __version__
-from ..stages import Stages
+from .._support.stages import Stages
 from .catalogue import Archive
 
 if TYPE_CHECKING:

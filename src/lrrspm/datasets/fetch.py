@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-from ..stages import Stages
+from .._support.stages import Stages
 from .catalogue import Archive, Dataset, find_dataset, labeller
 from .download import UnreachableError, check_archive, download
 from .folders import Place, differences, forget, shorten

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..copies import digest_images
-from ..files import write_atomically
-from ..images import ImageError, walk_images
-from ..stages import Stages
+from .._support.files import write_atomically
+from .._support.stages import Stages
+from ..images import ImageError, digest_images, walk_images
 from .catalogue import Dataset, find_dataset, labeller, published
 
 # A file of names and not links: Windows gives links to administrators only, and a copy whose

@@ -15,7 +15,7 @@ from lzma import LZMAError
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO
 
-from ..stages import Stages
+from .._support.stages import Stages
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from ..copies import group_copies
-from ..images import ImageError, image_digest, walk_images
-from ..parallel import ordered_map, workers
-from ..stages import Stages
+from .._support.parallel import ordered_map, workers
+from .._support.stages import Stages
+from ..images import ImageError, group_copies, image_digest, walk_images
 from .catalogue import DATASETS, Dataset, Published, file_names, find_dataset, labeller, published
 from .folders import Place, class_digest, differences, find_place, remedy, shorten
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import config
-from ..batch import fit_all
+from .._support.files import write_atomically
+from .._support.stages import Stages
 from ..datasets import load, locate
-from ..encoders import LRREncoder
-from ..files import write_atomically
+from ..encoders.base import LRREncoder
+from ..encoders.sparse import SparseEncoder
 from ..images import read_image
-from ..sparse import SparseEncoder
-from ..stages import Stages
+from ..pipeline.batch import fit_all
 from .experiments import Options, curves
 from .published import read_published
 from .results import Results

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .. import config
+from .._support.environment import short_commit
 from ..datasets import DATASETS
-from ..environment import short_commit
-from ..page import Bullets, Heading, Page, Picture, Table, Text
+from ..report.page import Bullets, Heading, Page, Picture, Table, Text
 from . import experiments, figures, notes
 from .experiments import FIGURES, PARTS, TABLES, Options, needed
 from .published import read_published

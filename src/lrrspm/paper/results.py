@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..environment import describe_environment
+from .._support.environment import describe_environment
 from .settings import Setting, digest
 
 FILE = "rows.jsonl"

@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batch import fit_all, transform_all
-from ..copies import digest_images
+from .._support.environment import forget_peak_memory, peak_memory
+from .._support.stages import Stages
 from ..datasets import load, verify
-from ..environment import forget_peak_memory, peak_memory
-from ..evaluation import class_accuracies, count_confusions, split_by_class
-from ..stages import Stages
+from ..evaluation.protocol import class_accuracies, count_confusions, split_by_class
+from ..images import digest_images
+from ..pipeline.batch import fit_all, transform_all
 from .results import Results, ResultsError
 from .settings import ALL_IMAGES, EVEN, CodebookKey, Setting
 

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from .. import config
 from ..classifier import ImageClassifier
-from ..encoders import LRREncoder, VQEncoder
-from ..evaluation import split_seeds
+from ..encoders.base import LRREncoder, VQEncoder
+from ..evaluation.protocol import split_seeds
 from ..features import SpatialPyramidFeatures
 from ..methods import find_method
 from .variants import vary

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import config
 from ..methods import METHODS
-from ..page import Table
+from ..report.page import Table
 from .experiments import (
     AS_IS,
     FACTOR_SETS,

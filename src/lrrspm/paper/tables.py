@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import config
 from ..methods import METHODS
-from ..page import Table
+from ..report.page import Table
 from . import experiments
 from .experiments import BESIDE, OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
 from .notes import QUICK

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
+from ..descriptors.sift import DenseDescriptors
 from ..features import Image, SpatialPyramidFeatures
 from ..images import read_image
-from ..sift import DenseDescriptors
 
 Gray = NDArray[np.float32]
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..draw import AGAINST, FOR
-from ..page import Markup, Plain, Table, escape
+from .draw import AGAINST, FOR
+from .page import Markup, Plain, Table, escape
 
 ROOMY = 10
 """Up to so many classes, a cell holds percent and count."""

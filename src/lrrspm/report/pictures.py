@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from PIL import Image
 
-from ..decoding import ImageError, colours
-from ..draw import evidence_limit, lay_over
-from ..mistakes import Mistake
-from ..page import Markup, data_uri, escape
+from ..evaluation.mistakes import Mistake
+from ..images import ImageError, colours
+from .draw import evidence_limit, lay_over
+from .page import Markup, data_uri, escape
 
 SIDE = 200
 """Longer side of the pictures in a report, pixels."""

@@ -1,6 +1,6 @@
 """How a report looks, beyond what all pages share: on a screen, light or dark, and printed."""
 
-from ..draw import AGAINST, FOR
+from .draw import AGAINST, FOR
 
 STYLE = (
     f":root {{ --for: {FOR}; --against: {AGAINST}; }}"

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import config
-from ..audit import KINDS, Finding
-from ..environment import describe_environment, short_commit
-from ..files import write_atomically
-from ..mistakes import Measured
-from ..page import (
+from .._support.environment import describe_environment, short_commit
+from .._support.files import write_atomically
+from .._support.stages import Stages
+from ..evaluation.mistakes import Measured
+from ..images.audit import KINDS, Finding
+from .matrix import NUMBERED, confused_pairs, confusion_matrix, pairs_table
+from .page import (
     Block,
     Details,
     Heading,
@@ -27,8 +29,6 @@ from ..page import (
     html_table,
     to_html,
 )
-from ..stages import Stages
-from .matrix import NUMBERED, confused_pairs, confusion_matrix, pairs_table
 from .pictures import show_mistakes
 from .style import STYLE
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from .. import __version__, config
-from ..card import describe_model
+from .._support.parallel import single_blas_thread
 from ..classifier import load_model
-from ..decoding import ImageError, colours
-from ..draw import evidence_colours
 from ..evidence import Explanation
+from ..images import ImageError, colours
 from ..methods import find_method
-from ..page import data_uri
-from ..parallel import single_blas_thread
+from ..modelfile.card import describe_model
+from ..report.draw import evidence_colours
+from ..report.page import data_uri
 from .answers import (
     Accepts,
     Card,

@@ -1,0 +1,87 @@
+"""Mistakes: test images that were taken for another class, and the models that did so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..classifier import ImageClassifier
+from ..svm.machines import score_columns
+
+MOST = 12
+"""Mistakes that are kept of a test."""
+
+
+class Mistake(NamedTuple):
+    """An image taken for another class.
+
+    The model that did so is kept with it, since no other can explain it.
+    """
+
+    path: str
+    label: Any
+    predicted: Any
+    score: float
+    """Of the predicted class."""
+    true_score: float
+    """Of the class that the image belongs to."""
+    split: int
+    """Which of several tests it happened in, from 1."""
+    model: ImageClassifier
+
+    @property
+    def lead(self) -> float:
+        """How far the predicted class was ahead of the true one: 0 or more."""
+        return self.score - self.true_score
+
+
+class Measured(NamedTuple):
+    """What a classifier was measured to do, and its most confident mistakes."""
+
+    result: dict[str, Any]
+    mistakes: list[Mistake]
+
+
+def find_mistakes(
+    model: ImageClassifier,
+    paths: Sequence[str],
+    truth: NDArray[Any],
+    scores: NDArray[Any],
+    split: int = 1,
+) -> list[Mistake]:
+    """The mistakes that the model was surest of, at most :data:`MOST`, surest first.
+
+    Parameters
+    ----------
+    model : ImageClassifier
+    paths, truth : N paths and their labels, all of them classes of the model
+    scores : ndarray of shape (N, n_classes), or (N,) for two classes
+        What its ``decision_function`` says of them.
+    split : int
+    """
+    names = model.classes_.tolist()
+    columns = score_columns(scores)
+    rows = np.arange(len(columns))
+    best = columns.argmax(axis=1)
+    place = {str(name): i for i, name in enumerate(names)}
+    true = np.array([place[str(name)] for name in truth], np.int64)
+    lead = columns[rows, best] - columns[rows, true]
+    wrong = np.flatnonzero(best != true)
+    return [
+        Mistake(
+            paths[i], names[true[i]], names[best[i]], float(columns[i, best[i]]),
+            float(columns[i, true[i]]), split, model,
+        )
+        for i in wrong[np.argsort(-lead[wrong], kind="stable")][:MOST]
+    ]  # fmt: skip
+
+
+def surest(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """The surest of several tests' mistakes, at most :data:`MOST`; each image once."""
+    first: dict[str, Mistake] = {}
+    for mistake in sorted(mistakes, key=lambda mistake: -mistake.lead):
+        first.setdefault(mistake.path, mistake)
+    return list(first.values())[:MOST]

@@ -1,0 +1,327 @@
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from lrrspm import ImageClassifier, LRREncoder, __version__, find_images, load_model
+from lrrspm._support.stages import Stages
+from lrrspm.cli import app
+from lrrspm.cli.terminal import progress
+from lrrspm.evaluation.protocol import train_with_estimate
+
+FAST = ["--codebook-size", "8", "--jobs", "1"]
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_version_and_help():
+    assert run("--version").stdout == f"lrrspm {__version__}\n"
+    for name in ("train", "evaluate", "predict", "score", "info", "demo"):
+        assert name in run("--help").stdout
+        assert "Example" in run(name, "--help").stdout or name == "demo"
+
+
+def test_defaults_are_the_librarys():
+    text = run("train", "--help").stdout
+    for default in ("256", "0.7", "0.98", "10.0", "1,2,4"):
+        assert f"default: {default}" in text
+
+
+def test_from_folder_to_predictions(pictures, tmp_path):
+    model = tmp_path / "m.lrrspm"
+    text = run("train", pictures, "-o", model, *FAST).stdout
+    assert "36 pictures, 3 classes" in text
+    assert "estimated accuracy 100.0 %, on 6 pictures kept aside" in text
+    assert os.listdir(tmp_path) == ["m.lrrspm"]
+
+    text = run("predict", model, pictures / "dots" / "00.png", pictures / "along").stdout
+    assert [line.split()[1] for line in text.splitlines()[1:]] == ["dots"] + ["along"] * 12
+
+    text = run("score", model, pictures).stdout
+    assert text.startswith("accuracy 100.00 %")
+
+    text = run("info", model).stdout
+    assert "trained on 36 pictures of 3 classes" in text
+    assert "lambda: 0.7" in text
+
+
+def test_train_json(pictures, tmp_path):
+    result = run(
+        "train", pictures, "-o", tmp_path / "m", "--json", "--no-estimate", "--lambda", "0.2",
+        "--threshold", "0.5", "--C", "3", "--step", "8", "--patch-size", "12", "--levels", "1,3",
+        "--seed", "4", *FAST,
+    )  # fmt: skip
+    found = json.loads(result.stdout)
+    assert found["estimate"] is None
+    assert found["images_per_class"] == {"across": 12, "along": 12, "dots": 12}
+    assert found["bytes"] == os.path.getsize(tmp_path / "m")
+    assert found["parameters"] == {
+        "C": 3.0, "codebook_size": 8, "lambda": 0.2, "levels": [1, 3], "max_side": 300,
+        "method": "LrrSPM", "n_samples": 200000, "normalize_codes": False, "patch_size": 12,
+        "pooling": "max", "seed": 4, "step": 8, "threshold": 0.5,
+    }  # fmt: skip
+    model = load_model(tmp_path / "m")
+    assert model.levels == (1, 3)
+    assert model.encoder.regularization == 0.2
+    assert (
+        json.loads(run("info", tmp_path / "m", "--json").stdout)["parameters"]
+        == (found["parameters"])
+    )
+
+
+def test_evaluate(pictures):
+    arguments = ["evaluate", pictures, "--train-per-class", "4", "--splits", "2", *FAST]
+    found = json.loads(run(*arguments, "--json").stdout)
+    assert set(found["accuracy"]) == {"mean", "std", "splits"}
+    assert set(found["seconds"]) == {"read", "sift", "codebook", "encode", "train", "test"}
+    assert (found["images"], found["classes"]) == (36, 3)
+    assert found["parameters"]["shared_codebook"] is False
+    shared = json.loads(run(*arguments, "--json", "--shared-codebook").stdout)
+    assert shared["parameters"]["shared_codebook"] is True
+    text = run(*arguments).stdout
+    assert f"accuracy {found['accuracy']['mean']:.2f}" in text
+    assert "2 splits, 36 pictures, 3 classes" in text
+
+
+def test_csv_is_taken_where_a_folder_is(pictures, model_path, tmp_path):
+    table = tmp_path / "list.csv"
+    rows = [(pictures / kind / "00.png", kind) for kind in ("across", "along", "dots")]
+    table.write_text("path,label\n" + "".join(f"{path},{label}\n" for path, label in rows))
+    found = json.loads(run("score", model_path, table, "--json").stdout)
+    assert found["images"] == 3
+
+
+def test_predict_formats(pictures, model_path):
+    picture = pictures / "dots" / "00.png"
+    found = json.loads(run("predict", model_path, picture, "--top", "2", "--json").stdout)
+    (prediction,) = found["predictions"]
+    assert prediction["label"] == "dots"
+    assert prediction["top"][0]["label"] == "dots"
+    assert len(prediction["top"]) == 2
+    assert prediction["score"] == prediction["top"][0]["score"] >= prediction["top"][1]["score"]
+    assert found["skipped"] == []
+    rows = list(csv.reader(run("predict", model_path, picture, "--csv").stdout.splitlines()))
+    assert rows[0] == ["path", "label", "score"]
+    assert rows[1][:2] == [str(picture), "dots"]
+    rows = list(
+        csv.reader(run("predict", model_path, picture, "--csv", "--top", "9").stdout.splitlines())
+    )
+    assert rows[0] == ["path", "label_1", "score_1", "label_2", "score_2", "label_3", "score_3"]
+
+
+def test_names_with_brackets_are_shown_as_they_are(pictures, model_path, tmp_path):
+    path = tmp_path / "[bold]odd[red] name.png"
+    shutil.copy(pictures / "dots" / "00.png", path)
+    assert str(path) in run("predict", model_path, path).stdout
+
+
+def test_control_characters_in_names_are_written_out(pictures, model_path, tmp_path):
+    path = tmp_path / "red\x1b[31m\nline.png"
+    shutil.copy(pictures / "dots" / "00.png", path)
+    text = run("predict", model_path, path).stdout
+    assert "red\\x1b[31m\\nline.png" in text
+    assert "\x1b" not in text
+    found = json.loads(run("predict", model_path, path, "--json").stdout)
+    assert found["predictions"][0]["path"] == str(path)
+
+
+def test_reader_that_stops_early(pictures, model_path):
+    command = f"{sys.executable} -m lrrspm predict {model_path} {pictures} --csv | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "path,label,score"
+    assert "Traceback" not in done.stderr
+
+
+def test_unreadable_files_are_skipped(pictures, model_path, tmp_path):
+    bad = tmp_path / "bad.jpg"
+    bad.write_text("no picture")
+    good = pictures / "dots" / "00.png"
+    result = run("predict", model_path, bad, good, tmp_path / "missing.png", code=3)
+    assert f"skipped {bad}: not a picture" in result.stderr
+    assert "missing.png: no such file" in result.stderr
+    assert "2 of 3 files were skipped" in result.stderr
+    assert "dots" in result.stdout
+    found = json.loads(run("predict", model_path, bad, good, "--json", code=3).stdout)
+    assert [entry["path"] for entry in found["skipped"]] == [str(bad)]
+    assert [entry["path"] for entry in found["predictions"]] == [str(good)]
+    # Nothing was done at all: that is a failure.
+    assert json.loads(run("predict", model_path, bad, "--json", code=1).stdout)["predictions"] == []
+    run("predict", model_path, bad, "--csv", code=1)
+    run("predict", model_path, bad, code=1)
+
+
+def test_score_on_some_of_the_classes(pictures, model_path, tmp_path):
+    (tmp_path / "dots").symlink_to(pictures / "dots")
+    text = run("score", model_path, tmp_path).stdout
+    assert "accuracy 100.00 %" in text
+    assert "not tested" in text
+
+
+def test_progress_bars(pictures, tmp_path, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress() as listener:
+        assert listener is not None
+        train_with_estimate(
+            *find_images(pictures),
+            ImageClassifier(LRREncoder(codebook_size=8), random_state=0),
+            stages=Stages(listener),
+        )
+    for stage in ("reading images", "learning codebook 1", "encoding images", "training"):
+        assert stage in terminal.getvalue()
+
+
+def one_class(root):
+    (root / "only").mkdir()
+    Image.fromarray(np.zeros((20, 20), np.uint8)).save(root / "only" / "1.png")
+
+
+def few(root):
+    for name, count in (("a", 3), ("b", 5)):
+        (root / name).mkdir()
+        for i in range(count):
+            Image.fromarray(np.zeros((20, 20), np.uint8)).save(root / name / f"{i}.png")
+
+
+def text_file(root):
+    few(root)
+    (root / "a" / "text.jpg").write_text("no picture")
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (None, ["train", "{}/nowhere", "-o", "{}/m"], "nowhere: no such file or folder"),
+        (None, ["train", "{}", "-o", "{}/m"], "no class folders"),
+        (one_class, ["train", "{}", "-o", "{}/m"], "at least two classes, got one class: only"),
+        (few, ["evaluate", "{}", "--train-per-class", "3"], "class 'a' has 3 images"),
+        (text_file, ["train", "{}", "-o", "{}/m"], "text.jpg: not a picture of a known format"),
+        (few, ["train", "{}", "-o", "{}/no/m"], "its folder does not exist"),
+        (few, ["train", "{}", "-o", "{}/m", "--C", "0"], "C must be positive"),
+        (few, ["train", "{}", "-o", "{}/m", "--levels", "7,8,9"], "least common multiple"),
+        (few, ["train", "{}", "-o", "{}/m", "--patch-size", "10"], "multiple of 4"),
+        (few, ["predict", "{}/a/0.png", "{}/a/0.png"], "not an lrrspm model"),
+        (None, ["info", "{}/none"], "no such model file"),
+    ],
+)
+def test_failures(tmp_path, make, arguments, message):
+    if make:
+        make(tmp_path)
+    arguments = [a.format(tmp_path) for a in arguments]
+    result = run(*arguments, code=1)
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert message in result.stderr
+    assert result.stdout == ""
+    result = run(*arguments, "--json", code=1)
+    assert message in json.loads(result.stdout)["error"]
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train"],
+        ["train", "x", "-o", "y", "--lambda", "-1"],
+        ["train", "x", "-o", "y", "--levels", "one"],
+        ["train", "x", "-o", "y", "--step", "0"],
+        ["evaluate", "x", "--splits", "0"],
+        ["nonsense"],
+    ],
+)
+def test_wrong_usage(arguments):
+    run(*arguments, code=2)
+
+
+def test_negative_lambda_says_so():
+    result = run("train", "x", "-o", "y", "--lambda", "-1", code=2)
+    assert "--lambda" in result.stderr
+    assert "greater than or equal to 0" in result.stderr
+
+
+def test_warnings_are_one_line(tmp_path):
+    few(tmp_path)
+    (tmp_path / "empty").mkdir()
+    result = run("train", tmp_path, "-o", tmp_path / "m", "--jobs", "1")
+    assert "warning: " in result.stderr
+    assert "left out class folders without images: empty" in result.stderr
+    assert "a codebook of 256 atoms was asked for" in result.stderr
+
+
+def test_same_model_for_any_number_of_jobs(pictures, tmp_path):
+    for jobs in ("1", "3"):
+        run("train", pictures, "-o", tmp_path / jobs, "--codebook-size", "8", "--jobs", jobs)
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "3").read_bytes()
+
+
+def test_as_a_module(model_path, pictures):
+    done = subprocess.run(
+        [sys.executable, "-m", "lrrspm", "predict", model_path, pictures / "dots", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(json.loads(done.stdout)["predictions"]) == 12
+    assert done.stderr == ""
+
+
+def test_demo_without_its_pictures(monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    result = run("demo", "-o", tmp_path / "demo", code=1)
+    assert "pip install 'lrrspm[demo]'" in result.stderr
+
+
+def test_demo(monkeypatch, pictures, tmp_path):
+    """The tour on made pictures laid out as the package's are."""
+    data = tmp_path / "elpv_dataset" / "data"
+    (data / "images").mkdir(parents=True)
+    (data.parent / "__init__.py").touch()
+    lines = []
+    kinds = [("across", 0.0, "mono"), ("along", 1.0, "mono"), ("dots", 0.0, "poly")]
+    for kind, probability, module in [*kinds, ("along", 1.0, "poly"), ("dots", 1 / 3, "poly")]:
+        for i in range(12):
+            name = f"images/{kind}{module}{i}.png"
+            shutil.copy(pictures / kind / f"{i:02}.png", data / name)
+            lines.append(f"{name}  {probability}  {module}")
+    (data / "labels.csv").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("lrrspm.cli.tour.TRAIN_PER_CLASS", 4)
+    result = run("demo", "-o", tmp_path / "demo", "--jobs", "1")
+    assert "mono defective" in result.stdout
+    assert "CC BY-NC-SA 4.0" in result.stdout
+    assert "lrrspm train my-pictures" in result.stdout
+    drawn = ["evidence.png", "predictions.png"]
+    assert sorted(os.listdir(tmp_path / "demo")) == [*drawn, "solar-cells.lrrspm"]
+    for name in drawn:
+        with Image.open(tmp_path / "demo" / name) as picture:
+            assert min(picture.size) > 300
+    assert load_model(tmp_path / "demo" / "solar-cells.lrrspm").summary_["images"] == 16
+
+
+def test_codes_can_be_normalised(pictures, tmp_path):
+    models = []
+    for options in ([], ["--normalize-codes"]):
+        model = tmp_path / f"m{len(options)}"
+        run("train", pictures, "-o", model, "--codebook-size", 8, "--no-estimate", *options)
+        found = json.loads(run("info", model, "--json").stdout)
+        assert found["parameters"]["normalize_codes"] is bool(options)
+        models.append(model.read_bytes())
+    assert models[0] != models[1]

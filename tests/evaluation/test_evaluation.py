@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+
+from lrrspm import ImageClassifier, LRREncoder, find_images
+from lrrspm._support.stages import Stages
+from lrrspm.evaluation.protocol import (
+    class_accuracies,
+    count_confusions,
+    evaluate,
+    score_model,
+    split_by_class,
+    train_with_estimate,
+)
+
+
+def small(**parameters):
+    return ImageClassifier(LRREncoder(codebook_size=8), n_samples=500, **parameters)
+
+
+def test_split_by_class():
+    labels = np.array(["a"] * 5 + ["b"] * 9)
+    train = split_by_class(labels, 3, 0)
+    assert np.unique(labels[train], return_counts=True)[1].tolist() == [3, 3]
+    assert len(set(train.tolist())) == 6
+    np.testing.assert_array_equal(train, split_by_class(labels, 3, 0))
+    assert any(not np.array_equal(train, split_by_class(labels, 3, s)) for s in (1, 2, 3))
+    with pytest.raises(ValueError, match=r"class 'a' has 5 images.*use at most 4"):
+        split_by_class(labels, 5, 0)
+    with pytest.raises(ValueError, match="at least 1"):
+        split_by_class(labels, 0, 0)
+
+
+@pytest.mark.parametrize("shared_codebook", [False, True])
+def test_bad_penalty_fails_before_images_are_read(shared_codebook):
+    with pytest.raises(ValueError, match="C must be positive"):
+        evaluate(["none"] * 4, ["a", "a", "b", "b"], small(C=0), 1, 1, shared_codebook)
+
+
+def test_confusions_by_hand():
+    names = np.array(["a", "b"])
+    matrix = count_confusions(names, np.array(["a", "a", "b", "b"]), np.array(["a", "b", "b", "b"]))
+    np.testing.assert_array_equal(matrix, [[1, 1], [0, 2]])
+    np.testing.assert_array_equal(class_accuracies(matrix), [50, 100])
+
+
+def test_confusions_of_names_in_any_order():
+    """Integer classes sort as numbers, their names as text."""
+    names = np.array([str(i) for i in range(12)])
+    np.testing.assert_array_equal(count_confusions(names, names, names), np.eye(12))
+
+
+def test_each_split_is_a_plain_fit_and_predict(pictures):
+    """Sharing the work over splits changes nothing: same bits as one by one."""
+    paths, labels = find_images(pictures)
+    result = evaluate(paths, labels, small(n_jobs=2, C=0.001), 2, 3, seed=5)
+    y = np.array(labels)
+    for seed, found in zip(
+        np.random.SeedSequence(5).generate_state(3) >> 1, result["accuracy"]["splits"], strict=True
+    ):
+        train = split_by_class(y, 2, int(seed))
+        test = np.setdiff1d(np.arange(len(y)), train)
+        model = small(C=0.001, random_state=int(seed))
+        model.fit([paths[i] for i in train], y[train])
+        predicted = model.predict([paths[i] for i in test])
+        per_class = [np.mean(predicted[y[test] == name] == name) for name in np.unique(y)]
+        assert found == pytest.approx(100 * np.mean(per_class))
+
+
+@pytest.mark.parametrize("shared_codebook", [False, True])
+def test_result(pictures, shared_codebook):
+    paths, labels = find_images(pictures)
+    stages = Stages()
+    result = evaluate(paths, labels, small(), 4, 2, shared_codebook, stages=stages)
+    assert result["accuracy"]["mean"] > 90
+    assert result["accuracy"]["std"] >= 0
+    assert len(result["accuracy"]["splits"]) == 2
+    assert set(result["seconds"]) == {"read", "sift", "codebook", "encode", "train", "test"}
+    assert (result["images"], result["classes"]) == (36, 3)
+    assert np.sum(result["confusion"]) == 2 * 3 * 8
+    assert evaluate(paths, labels, small(), 4, 1)["accuracy"]["std"] is None
+
+
+def test_shared_codebook_sees_every_image(pictures, sample_sizes):
+    paths, labels = find_images(pictures)
+    classifier = ImageClassifier(LRREncoder(codebook_size=8), n_samples=10**6)
+    evaluate(paths, labels, classifier, 4, 2, shared_codebook=True)
+    assert sample_sizes == [36 * 36]
+    evaluate(paths, labels, classifier, 4, 2)
+    assert sample_sizes[1:] == [12 * 36] * 2
+
+
+def test_images_are_read_twice_whatever_the_number_of_splits(pictures, reads):
+    paths, labels = find_images(pictures)
+    evaluate(paths, labels, small(), 4, 3)
+    seeds = [int(s) for s in np.random.SeedSequence(0).generate_state(3) >> 1]
+    trained_on = {i for s in seeds for i in split_by_class(np.array(labels), 4, s).tolist()}
+    assert len(reads) == len(trained_on) + len(paths)
+
+
+def test_train_with_estimate(pictures):
+    paths, labels = find_images(pictures)
+    model = small(random_state=0)
+    accuracy = train_with_estimate(paths, labels, model)
+    assert accuracy is not None
+    assert accuracy > 80
+    assert model.summary_["held_out"] == {"accuracy": accuracy, "images": 6}
+    assert model.summary_["images"] == 36
+    # The estimate changes nothing about the model.
+    plain = small(random_state=0)
+    assert train_with_estimate(paths, labels, plain, estimate=False) is None
+    np.testing.assert_array_equal(plain.decision_function(paths), model.decision_function(paths))
+
+
+def test_too_few_images_for_an_estimate(pictures):
+    paths, labels = find_images(pictures)
+    model = small(random_state=0)
+    assert train_with_estimate(paths[10:14], labels[10:14], model) is None
+    assert set(model.predict(paths[10:14])) == {"across", "along"}
+
+
+def test_score_model(pictures):
+    paths, labels = find_images(pictures)
+    model = small(random_state=0).fit(paths, labels)
+    skipped: dict[int, str] = {}
+    result = score_model(model, [*paths, "missing.png"], [*labels, "dots"], Stages(), skipped)
+    assert result["accuracy"]["mean"] == 100
+    assert result["images"] == 36
+    assert skipped == {36: "no such file"}
+    some = score_model(model, paths[:12], labels[:12], Stages(), {})
+    assert some["per_class"] == {"across": 100}
+    with pytest.raises(ValueError, match="does not know these classes: bee; it knows: across"):
+        score_model(model, paths[:1], ["bee"], Stages(), {})
+    with pytest.raises(ValueError, match="none of the images could be read"):
+        score_model(model, ["missing.png"], ["dots"], Stages(), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "train_per_class", "at_least"),
+    [("COIL20", 20, 98.0), ("YaleB", 30, 97.0)],
+)
+def test_real_images(data_dir, name, train_per_class, at_least):
+    paths, labels = find_images(data_dir / name)
+    result = evaluate(paths, labels, ImageClassifier(n_jobs=-1), train_per_class, 1)
+    assert result["accuracy"]["mean"] >= at_least

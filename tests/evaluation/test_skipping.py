@@ -1,0 +1,271 @@
+"""Unreadable pictures: left out as if they were not there, listed, and too many refused."""
+
+import errno
+import json
+import os
+import shutil
+
+import pytest
+from typer.testing import CliRunner
+
+from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
+from lrrspm._support.stages import Stages
+from lrrspm.cli import app
+from lrrspm.evaluation.protocol import RESTART, evaluate, train_with_estimate
+from lrrspm.images.reading import ImageError
+from tests.cache.stores import counts
+
+FAST = ["--codebook-size", "8", "--jobs", "2"]
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def small(**parameters):
+    return ImageClassifier(LRREncoder(codebook_size=8), n_samples=500, random_state=0, **parameters)
+
+
+@pytest.fixture
+def folder(pictures, tmp_path):
+    """The made pictures and one that is none, 1 of 37."""
+    shutil.copytree(pictures, tmp_path / "pictures")
+    (tmp_path / "pictures" / "along" / "05b.png").write_text("no picture")
+    return tmp_path / "pictures"
+
+
+def add_bad(folder, count):
+    for i in range(count):
+        (folder / "dots" / f"bad{i}.png").write_text("no picture")
+
+
+@pytest.mark.parametrize("estimate", [[], ["--no-estimate"]])
+def test_model_is_that_of_the_others_alone(folder, pictures, tmp_path, estimate):
+    result = run("train", folder, "-o", tmp_path / "m", *FAST, *estimate, code=3)
+    assert "m: 36 pictures, 3 classes" in result.stdout
+    assert "05b.png: not a picture of a known format" in result.stderr
+    assert "1 of 37 files were skipped" in result.stderr
+    run("train", pictures, "-o", tmp_path / "plain", *FAST, *estimate)
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
+    found = json.loads(run("train", folder, "-o", tmp_path / "m", *FAST, "--json", code=3).stdout)
+    assert found["images"] == 36
+    assert [entry["path"] for entry in found["skipped"]] == [str(folder / "along" / "05b.png")]
+    assert "not a picture" in found["skipped"][0]["reason"]
+
+
+def test_what_was_left_out_is_told_of_when_the_rest_fails(folder):
+    (folder / "across" / "00.png").write_text("no picture")
+    arguments = ["--train-per-class", 11, "--on-error", "skip", *FAST]
+    result = run("evaluate", folder, *arguments, code=1)
+    assert "class 'across' has 11 images" in result.stderr
+    assert "left out 2 that cannot be read" in result.stderr
+    assert "05b.png: not a picture of a known format" in result.stderr
+
+
+def test_the_share_that_is_allowed_is_allowed(pictures, tmp_path):
+    """Of 40 pictures 2 are exactly 5 %."""
+    shutil.copytree(pictures, tmp_path / "pictures")
+    for name in ("x.png", "y.png"):
+        source = tmp_path / "pictures" / "dots" / "00.png"
+        shutil.copy(source, source.with_name(name))
+    add_bad(tmp_path / "pictures", 2)
+    arguments = ["train", tmp_path / "pictures", "-o", tmp_path / "m", "--no-estimate", *FAST]
+    run(*arguments, code=3)
+    add_bad(tmp_path / "pictures", 3)
+    assert "3 of 41 images cannot be read, more than 5 %" in run(*arguments, code=1).stderr
+
+
+@pytest.mark.parametrize("command", [["train", "-o", "m"], ["evaluate", "--train-per-class", 3]])
+def test_copies_are_warned_of(pictures, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(pictures, "pictures")
+    shutil.copy("pictures/dots/00.png", "pictures/along/copy.png")
+    result = run(command[0], "pictures", *command[1:], *FAST)
+    assert "warning: pictures in several classes (1)" in result.stderr
+    assert "warning: copies of other files (1)" in result.stderr
+
+
+@pytest.mark.parametrize("options", [[], ["--shared-codebook"], ["--method", "all"]])
+def test_evaluation_is_that_of_the_others_alone(folder, pictures, options):
+    arguments = ["--train-per-class", 3, "--splits", 2, "--C", 0.001, "--json", *FAST, *options]
+    found = json.loads(run("evaluate", folder, *arguments, code=3).stdout)
+    expected = json.loads(run("evaluate", pictures, *arguments).stdout)
+    assert len(found.pop("skipped")) == 1
+    assert expected.pop("skipped") == []
+    for result in (found, expected):
+        for part in result.get("methods", {"": result}).values():
+            del part["seconds"]
+    assert found == expected
+
+
+def test_a_bad_picture_that_no_split_trains_on(pictures, tmp_path):
+    """It is met only when all are encoded, which is then no more than a false start."""
+    paths, labels = find_images(pictures)
+    (tmp_path / "bad.png").write_text("no picture")
+    expected = evaluate(paths, labels, small(C=0.001), 1, 1)
+    for place in range(len(paths)):
+        some = [*paths[:place], str(tmp_path / "bad.png"), *paths[place:]]
+        of_some = [*labels[:place], labels[place], *labels[place:]]
+        skipped: dict[int, str] = {}
+        stages = Stages()
+        found = evaluate(some, of_some, small(C=0.001), 1, 1, stages=stages, skipped=skipped)
+        assert found["seconds"] == pytest.approx(stages.seconds)
+        assert found["seconds"].keys() == {RESTART, *expected["seconds"]}
+        assert found["confusion"] == expected["confusion"]
+        assert list(skipped) == [place]
+
+
+def test_good_pictures_are_read_twice_and_no_more(pictures, reads):
+    paths, labels = find_images(pictures)
+    train_with_estimate(paths, labels, small(), skipped={})
+    assert len(reads) == 2 * len(paths)
+
+
+def test_too_many(folder, tmp_path):
+    add_bad(folder, 1)
+    model = tmp_path / "m"
+    result = run("train", folder, "-o", model, *FAST, code=1)
+    assert "2 of 38 images cannot be read, more than 5 %" in result.stderr
+    assert "05b.png: not a picture" in result.stderr
+    assert "bad0.png: not a picture" in result.stderr
+    assert "--on-error skip" in result.stderr
+    assert not model.exists()
+    assert "2 of 38" in run("evaluate", folder, "--train-per-class", 3, *FAST, code=1).stderr
+    run("train", folder, "-o", model, *FAST, "--on-error", "skip", code=3)
+    add_bad(folder, 9)
+    assert "and 5 more" in run("train", folder, "-o", model, *FAST, code=1).stderr
+
+
+def test_stop_at_the_first(folder, tmp_path, model_path):
+    commands = [
+        ["train", folder, "-o", tmp_path / "m", *FAST],
+        ["evaluate", folder, "--train-per-class", 10, *FAST],
+        ["predict", model_path, folder],
+        ["score", model_path, folder],
+    ]
+    for command in commands:
+        result = run(*command, "--on-error", "fail", code=1)
+        assert result.stderr.startswith("error: ")
+        assert "05b.png: not a picture of a known format" in result.stderr
+        assert result.stdout == ""
+    assert not (tmp_path / "m").exists()
+    run("predict", model_path, folder, code=3)
+    run("score", model_path, folder, code=3)
+    run("train", folder, "-o", tmp_path / "m", "--on-error", "sometimes", code=2)
+
+
+def test_a_class_that_is_gone(folder, pictures, tmp_path):
+    shutil.rmtree(folder / "dots")
+    (folder / "dots").mkdir()
+    add_bad(folder, 1)
+    result = run("train", folder, "-o", tmp_path / "m", *FAST, "--on-error", "skip", code=3)
+    assert "warning: left out classes without readable images: dots" in result.stderr
+    assert "24 pictures, 2 classes" in result.stdout
+
+
+def test_nothing_can_be_read(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").touch()
+    result = run("train", tmp_path, "-o", tmp_path / "m", "--on-error", "skip", code=1)
+    assert "2 of 2 images cannot be read: " in result.stderr
+
+
+@pytest.mark.parametrize(("at", "name"), [(0, "bad.png"), (20, "bad.png"), (36, "missing.png")])
+def test_with_a_cache(pictures, tmp_path, reads, at, name):
+    """The second time nothing but what cannot be read is read."""
+    paths, labels = find_images(pictures)
+    (tmp_path / "bad.png").write_text("no picture")
+    bad = str(tmp_path / name)
+    plain = small()
+    train_with_estimate(paths, labels, plain)
+    plain.save(tmp_path / "plain")
+    paths.insert(at, bad)
+    labels.insert(at, "dots")
+    for _ in range(2):
+        del reads[:]
+        model = small(cache=tmp_path / "cache")
+        train_with_estimate(paths, labels, model, skipped={})
+        model.save(tmp_path / "m")
+        assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
+        # Of the first try, with it, nothing is left but the reason.
+        kept = {"codebooks": 2, "samples": 0, "vectors": 72}
+        known = {"unreadable": 1} if name == "bad.png" else {}
+        assert counts(tmp_path / "cache") == {**kept, **known}
+    assert reads == [bad]
+
+
+def test_a_cache_remembers_what_no_split_trains_on(pictures, tmp_path, reads):
+    paths, labels = find_images(pictures)
+    (tmp_path / "bad.png").write_text("no picture")
+    some, of_some = [*paths, str(tmp_path / "bad.png")], [*labels, "dots"]
+    expected = evaluate(paths, labels, small(C=0.001), 1, 2)
+    for _ in range(2):
+        del reads[:]
+        model = small(C=0.001, cache=tmp_path / "cache")
+        found = evaluate(some, of_some, model, 1, 2, skipped={})
+        assert found["confusion"] == expected["confusion"]
+    assert reads == [some[-1]]
+    # Another codebook is not begun with it either.
+    del reads[:]
+    evaluate(some, of_some, model.set_params(encoder__codebook_size=9), 1, 2, skipped={})
+    assert reads[0] == some[-1]
+    assert reads.count(some[-1]) == 1
+
+
+def test_a_cache_does_not_decide_what_can_be_read(pictures, tmp_path, monkeypatch):
+    """A disk that failed once may work again, on the same bytes."""
+    paths, labels = find_images(pictures)
+
+    def fails(path, max_side):
+        if path == paths[7]:
+            raise ImageError(path, "cannot be read: the disk is tired")
+        return read_image(path, max_side)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("lrrspm.features.read_image", fails)
+        skipped: dict[int, str] = {}
+        train_with_estimate(paths, labels, small(cache=tmp_path / "cache"), skipped=skipped)
+        assert skipped == {7: "cannot be read: the disk is tired"}
+    skipped = {}
+    for name, cache in (("cached", tmp_path / "cache"), ("plain", None)):
+        model = small(cache=cache)
+        train_with_estimate(paths, labels, model, skipped=skipped)
+        model.save(tmp_path / name)
+    assert skipped == {}
+    assert (tmp_path / "cached").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+def test_stopped_while_it_begins_again(folder, tmp_path, reads, monkeypatch):
+    """What was drawn without the unreadable picture is found by the next run."""
+    paths, labels = find_images(folder)
+    bad = str(folder / "along" / "05b.png")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LRREncoder, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+    # Nine or ten of twelve, and all, of the second try alone.
+    assert counts(tmp_path / "c")["samples"] == 30 + 36
+    del reads[:]
+    train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+    good = [path for path in paths if path != bad]
+    assert reads == [bad, *good]  # once, for the vectors
+
+
+def test_a_full_disk_is_said_once_for_both_tries(folder, tmp_path, monkeypatch):
+    def fail(path, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    paths, labels = find_images(folder)
+    monkeypatch.setattr("lrrspm.cache.store._write_quickly", fail)
+    with pytest.warns(UserWarning, match="No space left on device") as caught:
+        train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+    with pytest.warns(UserWarning, match="No space left on device") as caught_too:
+        evaluate(paths, labels, small(cache=tmp_path / "c"), 3, 2, skipped={})
+    assert (len(caught), len(caught_too)) == (1, 1)

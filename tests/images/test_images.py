@@ -1,0 +1,139 @@
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from lrrspm import find_images, read_image
+from lrrspm.images.reading import ImageError, expand_paths, shrink
+from tests import naive
+from tests.conftest import HERE
+
+
+@pytest.mark.parametrize("case", "abcd")
+def test_golden_resize(case, tmp_path):
+    with np.load(HERE / "golden" / "resize.npz") as golden:
+        picture, expected = golden[f"input_{case}"], golden[f"output_{case}"]
+    Image.fromarray(picture).save(tmp_path / "a.png")
+    found = read_image(tmp_path / "a.png")
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    height=st.integers(1, 60),
+    width=st.integers(1, 60),
+    max_side=st.integers(1, 50),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_shrink_agrees_with_naive(height, width, max_side, seed):
+    image = np.random.default_rng(seed).random((height, width), dtype=np.float32)
+    np.testing.assert_allclose(
+        shrink(image, max_side), naive.shrink(image, max_side), atol=1e-5, rtol=0
+    )
+
+
+def test_nothing_is_enlarged():
+    image = np.random.default_rng(0).random((20, 30), dtype=np.float32)
+    assert shrink(image, 30) is image
+    assert shrink(image, None) is image
+
+
+def make(root, *names):
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (4, 4)).save(path)
+
+
+def test_find_images(tmp_path):
+    make(tmp_path, "b/2.png", "b/1.JPG", "a/sub/3.png", ".hidden/4.png", "a/.5.png", "6.png")
+    (tmp_path / "a" / "notes.txt").write_text("no picture")
+    with pytest.warns(UserWarning, match="left out 1 images that lie in no class folder"):
+        paths, labels = find_images(tmp_path)
+    assert labels == ["a", "b", "b"]
+    assert [os.path.relpath(p, tmp_path) for p in paths] == ["a/sub/3.png", "b/1.JPG", "b/2.png"]
+
+
+def test_empty_classes_are_left_out_with_a_warning(tmp_path):
+    make(tmp_path, "a/1.png")
+    (tmp_path / "empty").mkdir()
+    with pytest.warns(UserWarning, match="without images: empty"):
+        assert find_images(tmp_path)[1] == ["a"]
+
+
+def test_links_are_followed_and_loops_end(tmp_path):
+    make(tmp_path, "store/x/1.png", "root/a/2.png")
+    root = tmp_path / "root"
+    (root / "b").symlink_to(tmp_path / "store" / "x")
+    (root / "a" / "3.png").symlink_to(tmp_path / "store" / "x" / "1.png")
+    (root / "a" / "loop").symlink_to(root / "a")
+    paths, labels = find_images(root)
+    assert labels == ["a", "a", "b"]
+    assert [os.path.basename(p) for p in paths] == ["2.png", "3.png", "1.png"]
+
+
+def test_csv(tmp_path):
+    make(tmp_path, "x/1.png", "y/2.png")
+    table = tmp_path / "list.csv"
+    table.write_text("path,label\nx/1.png,cat\n\ny/2.png,ape\n")
+    paths, labels = find_images(table)
+    assert labels == ["ape", "cat"]
+    assert paths == [str(tmp_path / "y/2.png"), str(tmp_path / "x/1.png")]
+    table.write_text("x/1.png,cat\ny/2.png\n")
+    with pytest.raises(ValueError, match="line 2: expected 'path,label'"):
+        find_images(table)
+
+
+def test_csv_of_odd_names(tmp_path):
+    names = [" lead.png", "trail.png ", "plain.png", os.fsdecode(b"\xff.png"), "two words.png"]
+    for name in names:
+        (tmp_path / name).touch()
+    rows = "".join(f"{name},cat\n" for name in names).replace("plain.png,", " plain.png ,")
+    (tmp_path / "list.csv").write_bytes(os.fsencode(rows))
+    paths, _ = find_images(tmp_path / "list.csv")
+    assert sorted(paths) == sorted(str(tmp_path / name) for name in names)
+
+
+def test_a_pipe_is_no_list(tmp_path):
+    os.mkfifo(tmp_path / "list.csv")
+    assert expand_paths([tmp_path / "list.csv"]) == [str(tmp_path / "list.csv")]
+
+
+def test_csv_that_is_none(tmp_path):
+    make(tmp_path, "1.png")
+    with pytest.raises(ValueError, match="not a folder of class folders and not a CSV"):
+        find_images(tmp_path / "1.png")
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(ValueError, match="no path,label rows"):
+        find_images(tmp_path / "empty.csv")
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        find_images(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="no class folders"):
+        find_images(tmp_path)
+    (tmp_path / "a").mkdir()
+    with pytest.raises(ValueError, match="no images in its class folders"):
+        find_images(tmp_path)
+
+
+def test_expand_paths(tmp_path):
+    make(tmp_path, "d/1.png", "d/e/2.png", "3.png")
+    found = expand_paths([tmp_path / "3.png", tmp_path / "d", "missing.png"])
+    assert found == [
+        str(tmp_path / "3.png"),
+        str(tmp_path / "d/1.png"),
+        str(tmp_path / "d/e/2.png"),
+        "missing.png",
+    ]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "list.csv").write_text("3.png,a\n")
+    assert expand_paths([tmp_path / "empty"]) == [str(tmp_path / "empty")]
+    assert expand_paths([tmp_path / "list.csv"]) == [str(tmp_path / "3.png")]
+    with pytest.raises(ImageError, match="a folder without pictures"):
+        read_image(tmp_path / "empty")

@@ -1,0 +1,170 @@
+"""Reports taken apart, made up, and written by the commands."""
+
+import re
+import shlex
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import numpy as np
+from typer.testing import CliRunner
+
+from lrrspm._support.stages import Stages
+from lrrspm.cli import app
+from lrrspm.report import Run
+
+_VOID = {"br", "img", "meta", "hr"}
+
+
+class Parsed(HTMLParser):
+    """A page taken apart; what is not closed in its order is an error."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.tables: list[list[list[str]]] = []
+        self.parts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        assert len({name for name, _ in attrs}) == len(attrs)
+        self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            return
+        self.parts.append(data)
+        if {"td", "th"} & set(self.open):
+            self.tables[-1][-1][-1] += data
+
+    @property
+    def text(self):
+        return re.sub(r"\s+", " ", " ".join(self.parts))
+
+    def named(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def table(self, *header):
+        """Rows of the table that begins with these column names."""
+        (found,) = [rows for rows in self.tables if tuple(rows[0][: len(header)]) == header]
+        return found[1:]
+
+
+def parse(path):
+    text = path.read_text(encoding="utf-8")
+    found = Parsed(text)
+    check_alone(text, found)
+    return found
+
+
+def check_alone(text, found):
+    """Nothing is fetched, nothing is run."""
+    policy = found.named("meta")[1]
+    assert policy["http-equiv"] == "Content-Security-Policy"
+    assert policy["content"].startswith("default-src 'none'; img-src data:; ")
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in found.tags}
+    for _, attributes in found.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("src", "data:").startswith("data:")
+        assert attributes.get("href", "#").startswith("#")
+        assert "url(" not in attributes.get("style", "")
+    assert not re.search(r"url\(|@import", text[: text.index("</style>")])
+    anchors = [link["href"][1:] for link in found.named("a")]
+    targets = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert anchors == targets
+
+
+def matrix_cells(text):
+    """Colour and words of the cells that are not empty, by the names of their row and column."""
+    (found,) = re.findall(r'<table class="confusion.*?</table>|<svg class="heat.*?</svg>', text)
+    root = ElementTree.fromstring(found)
+    if root.tag == "table":
+        head, *rows = root.iter("tr")
+        return {
+            (row[0].get("title"), over.get("title")): (cell.attrib["style"][11:], cell.get("title"))
+            for row in rows
+            for over, cell in zip(head[1:], row[1:], strict=True)
+            if cell.attrib
+        }
+    # Letters stand 8 below the upper end of their row, or right of the left end of their column.
+    columns = {
+        int(place): name
+        for place, name in re.findall(r'translate\((\d+) \d+\) rotate\(-90\)">(.+?)<', found)
+    }
+    cells = {}
+    for _, name, *squares in root.findall("g"):
+        for square in squares:
+            x, y = int(square.attrib["x"]), int(square.attrib["y"])
+            assert y + 8 == int(name.attrib["y"])
+            cells[name.text, columns[x + 8]] = (square.get("fill"), square[0].text)
+    return cells
+
+
+def typed(*arguments):
+    """What a shell would have to be told."""
+    return shlex.join(["lrrspm", *map(str, arguments)])
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+FAST = ["--codebook-size", "8", "--jobs", "1"]
+
+
+def made_result(n_classes, wrong, names=None):
+    """A result of four splits with a share of wrong answers, spread over a few other classes.
+
+    No two classes have as many test pictures, and no two stages take as long, so that a number
+    in another's place is seen.
+    """
+    counts = np.zeros((n_classes, n_classes), int)
+    rng = np.random.default_rng(0)
+    for i in range(n_classes):
+        misses = rng.binomial(60 + 4 * i, wrong)
+        counts[i, i] = 60 + 4 * i - misses
+        np.add.at(counts[i], rng.choice(np.delete(np.arange(n_classes), i), misses), 1)
+    per_class = (100 * np.diag(counts) / counts.sum(axis=1)).tolist()
+    splits = np.mean(per_class) + np.array([0, -2, 3, -1])
+    names = names or [f"class number {i:03}" for i in range(n_classes)]
+    return {
+        "accuracy": {"mean": splits.mean(), "std": splits.std(ddof=1), "splits": splits.tolist()},
+        "per_class": dict(zip(names, per_class, strict=True)),
+        "confusion": counts.tolist(),
+        "seconds": {"encode": 1 + wrong, "train": 2 + wrong, "test": 3 + wrong},
+        "images": 90 * n_classes,
+        "classes": n_classes,
+        "class_names": names,
+    }
+
+
+def made_run(**changes):
+    stages = Stages()
+    stages.add("read", 1.5)
+    classes = {"a": 1, "b": 2}
+    found = {"images": 3, "classes": classes, "findings": [], "counts": {}}
+    given = Run(
+        "A title", "About it.", "lrrspm x", {"LrrSPM": {"seed": 7}}, stages, found,
+        classes, [],
+    )  # fmt: skip
+    return given._replace(**changes)

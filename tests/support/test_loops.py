@@ -1,0 +1,51 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+from lrrspm._support.loops import compiled
+
+CODE = """
+import hashlib, numpy as np
+from lrrspm import ImageClassifier
+from lrrspm.methods import METHODS
+rng = np.random.default_rng(0)
+images = [rng.random((70, 60)) for _ in range(6)]
+for name, method in METHODS.items():
+    encoder = method.encoder().set_params(codebook_size=16)
+    model = ImageClassifier(encoder, method=name, random_state=0).fit(images, [0, 1] * 3)
+    print(name, hashlib.sha256(model.features_.encoder_.codebook_.tobytes()).hexdigest())
+    print(name, hashlib.sha256(model.features_.transform(images).tobytes()).hexdigest())
+    print(name, hashlib.sha256(model.decision_function(images).tobytes()).hexdigest())
+"""
+
+
+def run(cache):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_same_bits_from_an_empty_and_from_a_full_cache(tmp_path):
+    """A loop that is linked into another one may be optimised in another way than one from disk."""
+    first = run(tmp_path)
+    assert any(tmp_path.rglob("*.nbi"))
+    assert run(tmp_path) == first
+
+
+def test_works_where_nothing_can_be_kept(monkeypatch):
+    from numba.core.dispatcher import Dispatcher
+
+    def refuse(self):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(Dispatcher, "enable_caching", refuse)
+
+    @compiled()
+    def double(x):
+        return 2 * x
+
+    np.testing.assert_array_equal(double(np.arange(3)), [0, 2, 4])
