@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lrrspm import SpatialPyramidFeatures, config, read_image
-from lrrspm.images.reading import shrink
+from lrrspm.images import shrink
 
 from ._measure import best_of, figure, measure, show
 from .pipeline import PER_CLASS, images
@@ -35,7 +35,7 @@ _BETWEEN = "import subprocess, sys; subprocess.run(sys.argv[1:], check=True)"
 _GROWTH = """
 import resource, sys
 from lrrspm import read_image
-from lrrspm.images.reading import shrink
+from lrrspm.images import shrink
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

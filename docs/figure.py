@@ -20,8 +20,8 @@ from lrrspm import (
     dense_sift,
     find_images,
 )
-from lrrspm.images.decoding import weigh_colours
-from lrrspm.images.reading import shrink
+from lrrspm.images import shrink
+from lrrspm.images.decoding import weigh_colors
 from lrrspm.report.draw import draw_explanation
 
 from .parts import draw_folder, draw_part
@@ -83,7 +83,7 @@ def draw_evidence(path: Path) -> None:
         draw_folder(Path(folder), per_class=150)
         model = ImageClassifier(random_state=0, n_jobs=-1).fit(*find_images(folder))
     picture = draw_part("stained", np.random.default_rng(99))
-    examined = model.examine(weigh_colours(picture))
+    examined = model.examine(weigh_colors(picture))
     ranked = sorted(zip(model.classes_, examined.scores, strict=True), key=lambda pair: -pair[1])
     draw_explanation(path, picture, examined.explain("stained"), ranked)
 

@@ -17,7 +17,8 @@ with atheris.instrument_imports(include=["PIL"]):
 
 import numpy as np
 
-from lrrspm import decoding, read_image
+from lrrspm import read_image
+from lrrspm.images import decoding
 
 from ._run import fuzz
 

@@ -35,10 +35,10 @@ _HOMES = {
     "SpatialPyramidFeatures": "features",
     "VQEncoder": "encoders.base",
     "dense_sift": "descriptors.sift",
-    "find_images": "images.reading",
+    "find_images": "images",
     "learn_codebook": "encoders.kmeans",
     "load_model": "classifier",
-    "read_image": "images.reading",
+    "read_image": "images",
 }
 
 __all__ = [

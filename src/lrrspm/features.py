@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from . import config
 from ._support.parallel import single_blas_thread
 from ._support.stages import Stages
-from .descriptors.sift import DenseDescriptors, as_gray, dense_sift
+from .descriptors.sift import DenseDescriptors, dense_sift
 from .encoders.base import BLOCK, CodebookEncoder, LRREncoder
-from .images import read_image, shrink
+from .images import as_gray, read_image, shrink
 from .pipeline.batch import fit_all, transform_all
 from .pooling.pyramid import SpatialPyramid
 

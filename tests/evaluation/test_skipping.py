@@ -12,7 +12,7 @@ from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
 from lrrspm._support.stages import Stages
 from lrrspm.cli import app
 from lrrspm.evaluation.protocol import RESTART, evaluate, train_with_estimate
-from lrrspm.images.reading import ImageError
+from lrrspm.images import ImageError
 from tests.cache.stores import counts
 
 FAST = ["--codebook-size", "8", "--jobs", "2"]

@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw
 from typer.testing import CliRunner
 
 from lrrspm.cli import app
+from lrrspm.images import find_images
 from lrrspm.images.audit import KINDS, Pattern, audit, brightness_pattern, group_near, warn_about
-from lrrspm.images.reading import find_images
 
 
 def blobs(seed, size=(96, 64)):
@@ -159,7 +159,7 @@ def test_command(sound):
     (finding,) = result["findings"]
     assert finding["kind"] == "broken"
     assert finding["paths"] == [str(sound / "cat" / "new\nline.jpg")]
-    assert "not a picture" in finding["detail"]
+    assert "not an image" in finding["detail"]
     run("audit", sound / "nowhere", code=1)
 
 

@@ -13,7 +13,7 @@ from tests.conftest import run_alone
 READ_ALL = """
 import json, resource, sys, time
 from lrrspm import read_image
-from lrrspm.images.reading import ImageError
+from lrrspm.images import ImageError
 
 found = {}
 for path in json.load(sys.stdin):
@@ -105,7 +105,7 @@ def bombs() -> dict[str, tuple[bytes, str]]:
         "lying.tif": (tiff(9000, 9000), short),
         "lying-deflate.tif": (tiff(9000, 9000, compression=8), short),
         "lying-lzw.tif": (tiff(9000, 9000, compression=5), short),
-        "samples.tif": (tiff(9, 9, samples=65_535), "not a picture"),
+        "samples.tif": (tiff(9, 9, samples=65_535), "not an image"),
         "tag.tif": (tiff(9000, 9000, more=(700, 1, 2**31 - 1, 8)), short),
         "canvas.gif": (gif(65_535, 65_535), many),
         "frame.gif": (gif(1, 60_000), many),
@@ -129,7 +129,7 @@ def bombs() -> dict[str, tuple[bytes, str]]:
 
 def floods() -> dict[str, tuple[bytes, str]]:
     """Files of millions of tiny parts."""
-    reason = "small parts"
+    reason = "small chunks"
     jpeg, picture = many_scans(0), gif(9, 9)
     text, nothing = chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", b"")
     pixels, end = zlib.compress(bytes(2)), chunk(b"IEND", b"")

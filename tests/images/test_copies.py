@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lrrspm.images.copies import digest_images, group_copies
+from lrrspm.images import digest_images, group_copies
 
 GRAY = np.arange(12, dtype=np.uint8).reshape(3, 4)
 

@@ -21,7 +21,7 @@ READ_ALL = """
 import faulthandler, json, sys
 import numpy as np
 from lrrspm import read_image
-from lrrspm.images.reading import ImageError
+from lrrspm.images import ImageError
 
 messages = {}
 for path in json.load(sys.stdin):

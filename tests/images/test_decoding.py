@@ -12,9 +12,9 @@ from PIL import Image, ImageFile
 from typer.testing import CliRunner
 
 from lrrspm import load_model, read_image
-from lrrspm.images import decoding
 from lrrspm.cli import app
-from lrrspm.images.decoding import ImageError, TooLargeError, weigh_colours
+from lrrspm.images import decoding
+from lrrspm.images.decoding import ImageError, TooLargeError, weigh_colors
 from tests import naive
 from tests.conftest import draw
 
@@ -23,7 +23,7 @@ from tests.conftest import draw
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(0, 2**32 - 1))
 def test_gray_agrees_with_naive(height, width, seed):
     rgb = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(weigh_colours(rgb), naive.gray(rgb.astype(np.float64)))
+    np.testing.assert_array_equal(weigh_colors(rgb), naive.gray(rgb.astype(np.float64)))
 
 
 def png16(path, values):
@@ -141,7 +141,7 @@ def test_tiny_thin_and_constant_pictures_have_a_vector(tmp_path, model_path, sha
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"no picture at all", "not a picture of a known format"), (b"", "the file is empty")],
+    [(b"no picture at all", "not an image of a known format"), (b"", "the file is empty")],
 )
 def test_text_named_jpg(tmp_path, content, message):
     path = tmp_path / "a.jpg"
@@ -293,7 +293,7 @@ def test_a_jpeg_of_very_many_scans_is_refused(tmp_path):
 
 def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.jpg")
-    with pytest.raises(ImageError, match="not an ordinary file"):
+    with pytest.raises(ImageError, match="not a regular file"):
         read_image(tmp_path / "a.jpg")
 
 
@@ -340,7 +340,7 @@ def test_deep_gray(tmp_path):
     Image.fromarray(1 - single).save(tmp_path / "float-negative.tif", tiffinfo={262: 0})
     twelve_bits(tmp_path / "12.tif", np.round(gray / 255 * 4095).astype(int))
     for path in tmp_path.iterdir():
-        found = decoding.decode(path, None).gray
+        found = decoding.decode(path, None).pixels
         np.testing.assert_array_equal(found, gray, err_msg=path.name)
 
 
@@ -348,13 +348,13 @@ def test_deep_gray_is_rounded(tmp_path):
     """Half a level of 255 is 128.5 of 65535; where 256 stands for 257 others come out."""
     values = np.array([[128, 129, 257 * 100 + 128, 257 * 100 + 129, 257 * 254 + 128]], np.uint16)
     Image.fromarray(values).save(tmp_path / "a.png")
-    assert decoding.decode(tmp_path / "a.png", None).gray.tolist() == [[0, 1, 100, 101, 254]]
+    assert decoding.decode(tmp_path / "a.png", None).pixels.tolist() == [[0, 1, 100, 101, 254]]
 
 
 def test_a_transparent_level_of_deep_gray_is_white(tmp_path):
     values = np.array([[0, 1, 2, 30_000]], np.uint16)
     Image.fromarray(values).save(tmp_path / "a.png", transparency=1)
-    assert decoding.decode(tmp_path / "a.png", None).gray.tolist() == [[0, 255, 0, 117]]
+    assert decoding.decode(tmp_path / "a.png", None).pixels.tolist() == [[0, 255, 0, 117]]
 
 
 @pytest.mark.parametrize("kind", ["ICO", "TGA", "PCX", "SGI", "JPEG2000"])
@@ -363,7 +363,7 @@ def test_no_other_decoder_is_asked(tmp_path, kind):
     Image.new("RGB", (16, 16), "red").save(path, kind)
     with Image.open(path) as picture:  # Pillow would
         assert picture.format == kind
-    with pytest.raises(ImageError, match="not a picture of a known format"):
+    with pytest.raises(ImageError, match="not an image of a known format"):
         read_image(path)
 
 
@@ -373,7 +373,7 @@ def test_a_photoshop_file_is_not_read(tmp_path):
     path.write_bytes(header + bytes(12) + bytes(2) + bytes(48))
     with Image.open(path) as picture:
         assert picture.format == "PSD"
-    with pytest.raises(ImageError, match="not a picture of a known format"):
+    with pytest.raises(ImageError, match="not an image of a known format"):
         read_image(path)
 
 
@@ -383,9 +383,9 @@ def test_colours_are_made_gray_in_strips(tmp_path, monkeypatch):
 
     def weigh(rgb):
         shapes.append(rgb.shape[:2])
-        return weigh_colours(rgb)
+        return weigh_colors(rgb)
 
-    monkeypatch.setattr(decoding, "weigh_colours", weigh)
+    monkeypatch.setattr(decoding, "weigh_colors", weigh)
     monkeypatch.setattr(decoding, "_STRIP", 100)
     Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
     read_image(tmp_path / "a.png")
@@ -393,11 +393,11 @@ def test_colours_are_made_gray_in_strips(tmp_path, monkeypatch):
 
 
 def test_lack_of_memory_is_not_the_picture_s_fault(tmp_path, monkeypatch):
-    def fail(_):
+    def fail(*_):
         raise MemoryError
 
     Image.new("L", (4, 4)).save(tmp_path / "a.png")
-    monkeypatch.setattr(decoding, "_gray", fail)
+    monkeypatch.setattr(decoding, "_convert", fail)
     with pytest.raises(MemoryError):
         read_image(tmp_path / "a.png")
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lrrspm import find_images, read_image
-from lrrspm.images.reading import ImageError, expand_paths, shrink
+from lrrspm.images import ImageError, expand_paths, shrink
 from tests import naive
 from tests.conftest import HERE
 
@@ -135,5 +135,5 @@ def test_expand_paths(tmp_path):
     (tmp_path / "list.csv").write_text("3.png,a\n")
     assert expand_paths([tmp_path / "empty"]) == [str(tmp_path / "empty")]
     assert expand_paths([tmp_path / "list.csv"]) == [str(tmp_path / "3.png")]
-    with pytest.raises(ImageError, match="a folder without pictures"):
+    with pytest.raises(ImageError, match="a folder without images"):
         read_image(tmp_path / "empty")

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lrrspm import ImageClassifier, load_model
 from lrrspm.cli import app
-from lrrspm.images.decoding import colours
+from lrrspm.images import colours
 from lrrspm.report.draw import (
     AGAINST,
     FOR,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from lrrspm.images.decoding import ImageError
+from lrrspm.images import ImageError
 from lrrspm.serve import gate
 from lrrspm.serve.app import create_app
 from tests.serve.servers import limited, saved, send

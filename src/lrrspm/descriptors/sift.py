@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import config
 from .._support.loops import compiled
+from ..images import as_gray
 
 _LARGEST_PATCH = 4096
 N_BINS = 4
@@ -103,34 +104,6 @@ def check_grid(step: int, patch_size: int) -> None:
         raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
     if patch_size > _LARGEST_PATCH:  # small pictures are padded to it
         raise ValueError(f"patch_size must be at most {_LARGEST_PATCH}, got {patch_size}")
-
-
-def as_gray(image: ArrayLike) -> NDArray[np.float32]:
-    """Check a gray image and give it as float32, 8-bit values divided by 255."""
-    array = np.asarray(image)
-    if array.ndim != 2:
-        raise ValueError(
-            f"expected a gray image of shape (h, w), got an array of shape {array.shape}; "
-            "average or weight the colours first"
-        )
-    if array.size == 0:
-        raise ValueError(f"the image is empty: its shape is {array.shape}")
-    if array.dtype == np.uint8:
-        return np.divide(array, np.float32(255), dtype=np.float32, order="C")
-    if array.dtype.kind != "f":
-        raise ValueError(f"expected a float image in [0, 1] or a uint8 image, got {array.dtype}")
-    # Writable too: the kernels are compiled anew for another kind of array.
-    array = np.require(array, np.float32, ["C", "W"])
-    low, high = float(array.min()), float(array.max())
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise ValueError("the image contains NaN or infinite values")
-    # Resizing overshoots by a few percent; values far outside mean another scale.
-    if low < -0.5 or high > 1.5:
-        raise ValueError(
-            f"float images have values in [0, 1], this one's reach from {low:g} to {high:g}; "
-            "divide by the largest possible value (255 for 8 bits) first"
-        )
-    return array
 
 
 def _pad_to_patch(array: NDArray[np.float32], patch_size: int) -> NDArray[np.float32]:

@@ -15,9 +15,9 @@ from .. import config
 from .._support.files import file_digest
 from .._support.parallel import ordered_map, workers
 from .._support.stages import Stages
-from .copies import group_copies
 from .decoding import ImageError, TooLargeError, opened, upright
-from .reading import digest_picture, scan_classes, walk_others
+from .digests import digest_opened, group_copies
+from .finding import scan_classes, walk_others
 
 IMBALANCE = 10
 """A largest class of more than so many times the smallest is worth a warning."""
@@ -153,10 +153,10 @@ def audit(
 def _look(path: str) -> _Seen | ImageError:
     """Decode a picture once, for everything that is to be known of it."""
     try:
-        with opened(path, config.MAX_SIDE) as (picture, reduction, size):
-            pixels = upright(picture, reduction, size)
-            digest = digest_picture(picture, path)
-            return _Seen(str(picture.format), *size, digest, brightness_pattern(pixels.gray))
+        with opened(path, config.MAX_SIDE) as found:
+            pattern = brightness_pattern(upright(found).pixels)
+            digest = digest_opened(found.image, path)
+            return _Seen(str(found.image.format), *found.size, digest, pattern)
     except ImageError as error:
         return error
 

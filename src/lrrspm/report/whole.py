@@ -14,7 +14,7 @@ from .._support.environment import describe_environment, short_commit
 from .._support.files import write_atomically
 from .._support.stages import Stages
 from ..evaluation.mistakes import Measured
-from ..images.audit import KINDS, Finding
+from ..images import KINDS, Finding
 from .matrix import NUMBERED, confused_pairs, confusion_matrix, pairs_table
 from .page import (
     Block,
