@@ -13,46 +13,67 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier, load_model
-    from .descriptors.sift import dense_sift
-    from .encoders.base import LLCEncoder, LRREncoder, VQEncoder
-    from .encoders.kmeans import learn_codebook
-    from .encoders.sparse import SparseEncoder
+    from .descriptors import SIFT, dense_sift
+    from .encoders import LLCEncoder, LRREncoder, SparseEncoder, VQEncoder, learn_codebook
+    from .evaluation import Evaluation, evaluate
     from .evidence import Explanation
-    from .features import SpatialPyramidFeatures
+    from .features import Channel, SpatialPyramidFeatures
     from .images import find_images, read_image
-    from .pooling.pyramid import SpatialPyramid
-    from .svm.machines import KernelSVM, LinearSVM
+    from .pooling import (
+        AveragePooling,
+        HistogramPooling,
+        MaxPooling,
+        SignedMaxPooling,
+        SpatialPyramid,
+    )
+    from .svm import KernelSVM, LinearSVM
 
 _HOMES = {
+    "AveragePooling": "pooling",
+    "Channel": "features",
+    "Evaluation": "evaluation",
     "Explanation": "evidence",
+    "HistogramPooling": "pooling",
     "ImageClassifier": "classifier",
-    "KernelSVM": "svm.machines",
-    "LLCEncoder": "encoders.base",
-    "LRREncoder": "encoders.base",
-    "LinearSVM": "svm.machines",
-    "SparseEncoder": "encoders.sparse",
-    "SpatialPyramid": "pooling.pyramid",
+    "KernelSVM": "svm",
+    "LLCEncoder": "encoders",
+    "LRREncoder": "encoders",
+    "LinearSVM": "svm",
+    "MaxPooling": "pooling",
+    "SIFT": "descriptors",
+    "SignedMaxPooling": "pooling",
+    "SparseEncoder": "encoders",
+    "SpatialPyramid": "pooling",
     "SpatialPyramidFeatures": "features",
-    "VQEncoder": "encoders.base",
-    "dense_sift": "descriptors.sift",
+    "VQEncoder": "encoders",
+    "dense_sift": "descriptors",
+    "evaluate": "evaluation",
     "find_images": "images",
-    "learn_codebook": "encoders.kmeans",
+    "learn_codebook": "encoders",
     "load_model": "classifier",
     "read_image": "images",
 }
 
 __all__ = [
+    "SIFT",
+    "AveragePooling",
+    "Channel",
+    "Evaluation",
     "Explanation",
+    "HistogramPooling",
     "ImageClassifier",
     "KernelSVM",
     "LLCEncoder",
     "LRREncoder",
     "LinearSVM",
+    "MaxPooling",
+    "SignedMaxPooling",
     "SparseEncoder",
     "SpatialPyramid",
     "SpatialPyramidFeatures",
     "VQEncoder",
     "dense_sift",
+    "evaluate",
     "find_images",
     "learn_codebook",
     "load_model",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._support.parallel import single_blas_thread
+from ._support.loops import compiled
+from .cache import same_key
+from .descriptors import LocalDescriptors
 from .features import Image, SpatialPyramidFeatures
-from .images import Source, read_with_shape
-from .svm.machines import KernelSVM, LinearSVM, score_columns
+from .svm import SVM, score_columns
 
 
 class Explanation(NamedTuple):
@@ -25,15 +25,18 @@ class Explanation(NamedTuple):
         Its score, as in ``decision_function``. With two classes that is the
         second class's; the first one's is its negative.
     intercept : float
-        What the score would be without any patch.
+        The score without any patch.
     contributions : ndarray of shape (n,), float64
-        What each patch adds; negative ones speak against the class.
+        What each patch adds; negative ones are evidence against the class.
+        Patches of several channels come one channel after another.
     x, y : ndarray of shape (n,), float64
-        Patch centres in pixels of the image as it was given, before it was
-        shrunk; the centre of the top left pixel is (0, 0).
+        Patch centers in pixels of the image as given, before shrinking; the
+        center of the top left pixel is (0, 0).
+    size : ndarray of shape (n,), float64
+        Sides of the patches, in the same pixels.
     map : ndarray of shape (h, w), float32
         The contributions, each spread over its patch (a tent, highest in the
-        middle), in pixels of the image as it was given, upright. Sums to
+        middle), in pixels of the image as given, upright. Sums to
         ``score - intercept``.
     """
 
@@ -43,7 +46,16 @@ class Explanation(NamedTuple):
     contributions: NDArray[np.float64]
     x: NDArray[np.float64]
     y: NDArray[np.float64]
+    size: NDArray[np.float64]
     map: NDArray[np.float32]
+
+
+class _Part(NamedTuple):
+    """One channel of an examined image: what attribution needs."""
+
+    values: NDArray[np.float32]
+    codes: NDArray[np.float32]
+    cells: NDArray[np.int64]
 
 
 class Examination:
@@ -53,46 +65,48 @@ class Examination:
     ----------
     features : SpatialPyramidFeatures, fitted
     svm : LinearSVM or KernelSVM, fitted
-    image : path, array of shape (h, w) or binary file
+    image : path, array of shape (h, w) or (h, w, 3), or binary file
 
     Attributes
     ----------
     shape : tuple of int
-        Height and width of the image as it was given, upright.
+        Height and width of the image as given, upright.
     scores : ndarray of shape (n_classes,), float64
-        Scores in the order of the classes, also for two: the negative, then
-        the positive.
+        One score per class, in the order of the classes; two classes have the
+        negative score, then the positive one.
     """
 
-    def __init__(
-        self,
-        features: SpatialPyramidFeatures,
-        svm: LinearSVM | KernelSVM,
-        image: Image | Source,
-    ) -> None:
+    def __init__(self, features: SpatialPyramidFeatures, svm: SVM, image: Image) -> None:
         self._features, self._svm = features, svm
-        if isinstance(image, np.ndarray):
-            gray = features.read(image)
-            self.shape = (image.shape[0], image.shape[1])
-        elif not (isinstance(image, (str, os.PathLike)) or hasattr(image, "seek")):
-            raise TypeError(
-                "expected one image: a path, an array of shape (h, w) or a binary file, "
-                f"got {type(image).__name__}"
-            )
-        else:
-            gray, self.shape = read_with_shape(image, features.max_side)
-        self._seen = gray.shape
-        grid = features.describe(gray)
-        pyramid = features.pyramid()
-        self._x, self._y = grid.x, grid.y
-        self._padding = (grid.height - gray.shape[0], grid.width - gray.shape[1])
-        self._cells = pyramid.cells(grid.x, grid.y, grid.width, grid.height)
-        self._codes = features.codes(grid)
-        self._vector = pyramid.pool(self._codes, grid.x, grid.y, grid.width, grid.height)
-        self.scores = score_columns(svm.decision_function(self._vector[None]))[0].astype(float)
+        pixels = features.read(image)
+        self.shape = pixels.shape
+        self._parts, vectors, places = [], [], []
+        described: dict[Any, LocalDescriptors] = {}
+        for channel in features.channels_:
+            seen = channel.descriptor.pick(pixels)
+            key = same_key(channel.descriptor)
+            if key not in described:
+                described[key] = channel.descriptor.describe(seen)
+            local = described[key]
+            values = channel.project(local.values)
+            cells = channel.pyramid.cells(local.x, local.y, local.width, local.height)
+            part = _Part(values, channel.encoder_.encode_all(values), cells)
+            state = channel.pooling.start(channel.pyramid, *part.codes.shape[1:], values.shape[1])
+            channel.pooling.add(state, *part)
+            vectors.append(channel.pooling.finish(state, channel.pyramid))
+            self._parts.append(part)
+            # Padding is even on both sides; shrinking puts pixels' edges e at e / scale,
+            # the same on both axes.
+            scale = max(seen.shape[:2]) / max(self.shape)
+            x = local.x + 0.5 - (local.width - seen.shape[1]) // 2
+            y = local.y + 0.5 - (local.height - seen.shape[0]) // 2
+            places.append(np.stack([x, y, local.size]).astype(np.float64) / scale)
+        self._x, self._y, self._size = np.concatenate(places, axis=1)
+        self._vector = features.weigh(vectors)
+        self.scores = score_columns(svm.scores(self._vector[None]))[0].astype(float)
 
     def ranked(self) -> list[tuple[str, float]]:
-        """The names of all classes with their scores, best first."""
+        """Return the names of all classes with their scores, best first."""
         order = np.argsort(-self.scores, kind="stable")
         names = self._svm.classes_.tolist()
         return [(str(names[i]), float(self.scores[i])) for i in order]
@@ -106,7 +120,7 @@ class Examination:
             One of the classes; None is the one with the largest score, the
             first of several.
         shape : tuple of int or None
-            Height and width of the map, where it is not to be the image's own.
+            Height and width of the map; None is the image's own.
         """
         classes = self._svm.classes_.tolist()
         if label is None:
@@ -119,57 +133,86 @@ class Examination:
         # Two classes share one row of weights, which is the second one's.
         row, sign = (0, 2 * index - 1) if len(classes) == 2 else (index, 1)
         weights, intercept = self._svm.weights_at(self._vector, row)
-        shares = self._features.pyramid().attribute(self._codes, self._cells, sign * weights)
-        ys, xs = (self._extent(axis) for axis in (0, 1))
+        shares = self._attribute(sign * weights)
         return Explanation(
             label=classes[index],
             score=float(self.scores[index]),
             intercept=sign * intercept + 0.0,  # no negative zero
             contributions=shares,
-            x=np.tile(xs.mean(axis=1) - 0.5, len(ys)),
-            y=np.repeat(ys.mean(axis=1) - 0.5, len(xs)),
-            map=self._spread(shares, ys, xs, shape or self.shape),
+            x=self._x - 0.5,
+            y=self._y - 0.5,
+            size=self._size,
+            map=self._spread(shares, shape or self.shape),
         )
 
-    def _extent(self, axis: int) -> NDArray[np.float64]:
-        """Where patches begin and end along an axis of the given image, (n, 2), pixels' edges.
+    def _attribute(self, weights: NDArray[Any]) -> NDArray[np.float64]:
+        """What each patch adds to the product of weights and the vector, channel by channel."""
+        shares, first = [], 0
+        channels = self._features.channels_
+        scales = self._features.scales if len(channels) > 1 else [1.0]
+        for channel, part, scale in zip(channels, self._parts, scales, strict=True):
+            own = weights[first : first + channel.n_features] * scale
+            shares.append(
+                channel.pooling.attribute(part.values, part.codes, part.cells, own, channel.pyramid)
+            )
+            first += channel.n_features
+        return np.concatenate(shares)
 
-        Shrinking lays pixels' edges e at e / s, with s the same on both axes.
-        """
-        centres = np.unique((self._y, self._x)[axis]).astype(np.float64) + 0.5
-        centres -= self._padding[axis] // 2
-        half = self._features.patch_size / 2
-        scale = max(self._seen) / max(self.shape)
-        return np.stack([centres - half, centres + half], axis=1) / scale
-
-    def _spread(
-        self,
-        shares: NDArray[np.float64],
-        ys: NDArray[np.float64],
-        xs: NDArray[np.float64],
-        shape: tuple[int, int],
-    ) -> NDArray[np.float32]:
-        """The map: every share spread over the part of its patch that is in the image.
-
-        Patches lie on a grid, so it is two products, h ny nx + h nx w.
-        """
-        rows, columns = (
-            _cover(extent * (wanted / given), wanted)
-            for extent, wanted, given in zip((ys, xs), shape, self.shape, strict=True)
-        )
-        grid = shares.reshape(len(ys), len(xs))
-        with single_blas_thread():
-            return (rows @ grid).astype(np.float32) @ columns.astype(np.float32).T
+    def _spread(self, shares: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.float32]:
+        """The map: every share spread over the part of its patch that is in the image."""
+        out = np.zeros(shape)
+        scale_y, scale_x = shape[0] / self.shape[0], shape[1] / self.shape[1]
+        _spread(
+            shares, self._y * scale_y, self._x * scale_x,
+            self._size * scale_y, self._size * scale_x, out,
+        )  # fmt: skip
+        return out.astype(np.float32)
 
 
-def _cover(extent: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """The share of each patch's tent in each pixel, (size, n); columns sum to 1.
+@compiled(inline=True)
+def _tent(u: float) -> float:
+    """Share of a tent over [0, 1] that lies below u."""
+    u = min(max(u, 0.0), 1.0)
+    return 2 * u * u if u < 0.5 else 1 - 2 * (1 - u) * (1 - u)
 
-    The tent rises from the patch's first edge to its centre and falls to its
-    last; u is how far along the patch a pixel's edge lies.
+
+@compiled()
+def _cover(center: float, side: float, length: int, shares: NDArray[np.float64]) -> tuple[int, int]:
+    """Write the share of a patch's tent in each pixel; returns the first pixel and the last.
+
+    The tent rises from the patch's first edge to its center and falls to its
+    last edge. What reaches beyond the image counts inside: shares sum to 1.
     """
-    first, last = extent.T
-    u = np.clip((np.arange(size + 1)[:, None] - first) / (last - first), 0, 1)
-    below = np.where(u < 0.5, 2 * u**2, 1 - 2 * (1 - u) ** 2)
-    shares = np.diff(below, axis=0)
-    return shares / shares.sum(axis=0)
+    first = center - side / 2
+    begin = min(max(int(np.floor(first)), 0), length - 1)
+    end = max(min(int(np.ceil(first + side)), length), begin + 1)
+    total = 0.0
+    below = _tent((begin - first) / side)
+    for pixel in range(begin, end):
+        above = _tent((pixel + 1 - first) / side)
+        shares[pixel] = above - below
+        total += shares[pixel]
+        below = above
+    for pixel in range(begin, end):
+        shares[pixel] = shares[pixel] / total if total > 0 else 1.0 / (end - begin)
+    return begin, end
+
+
+@compiled()
+def _spread(
+    shares: NDArray[np.float64],
+    y: NDArray[np.float64],
+    x: NDArray[np.float64],
+    height: NDArray[np.float64],
+    width: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Add each patch's share to the pixels it covers: one multiply-add per pixel of each patch."""
+    rows, columns = np.empty(out.shape[0]), np.empty(out.shape[1])
+    for i in range(shares.size):
+        top, bottom = _cover(y[i], height[i], out.shape[0], rows)
+        left, right = _cover(x[i], width[i], out.shape[1], columns)
+        for r in range(top, bottom):
+            share, line = shares[i] * rows[r], out[r]
+            for c in range(left, right):
+                line[c] += share * columns[c]

@@ -1,9 +1,11 @@
-"""The stages composed: an image -> a vector, as an estimator."""
+"""Features: an image -> a vector, through one or several channels."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from concurrent.futures import Executor
 from typing import Any, Self
 
 import numpy as np
@@ -13,80 +15,230 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
-from ._support.parallel import single_blas_thread
+from ._support import registry
 from ._support.stages import Stages
-from .descriptors.sift import DenseDescriptors, dense_sift
-from .encoders.base import BLOCK, CodebookEncoder, LRREncoder
-from .images import as_gray, read_image, shrink
-from .pipeline.batch import fit_all, transform_all
-from .pooling.pyramid import SpatialPyramid
+from .descriptors import SIFT, LocalDescriptors
+from .encoders import BLOCK, LRREncoder, Progress
+from .images import Pixels, Source, read_pixels
+from .pipeline import encode_images, fit_features, open_engine
+from .pooling import SpatialPyramid
 
-Image = str | os.PathLike[str] | NDArray[Any]
+Image = Source | NDArray[Any]
+"""A path, an open binary file, or an array of shape (h, w) or (h, w, 3)."""
 
 
-class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Images to vectors: dense SIFT, encoder, spatial pyramid.
+class Channel(BaseEstimator):
+    """One way from pixels to a vector: descriptor, projection, encoder, pooling.
 
     Parameters
     ----------
     encoder : encoder or None
-        None is ``LRREncoder()``. It is cloned, never changed.
+        None is ``LRREncoder()``.
+    descriptor : descriptor or None
+        None is ``SIFT()``.
+    pooling : pooling or None
+        None is the encoder's own: the one that its method uses.
     levels : tuple of int
-        Cells along each side, one number a pyramid level.
-    step, patch_size : int
-        The grid of :func:`lrrspm.dense_sift`.
-    max_side : int or None
-        Larger images are shrunk to this, see :func:`lrrspm.read_image`.
-    n_samples : int
-        Descriptors that the encoder is fitted to: ``n_samples / images``
-        (rounded, at least 1) random ones from each training image.
-    n_jobs : int or None
-        Threads; None is 1, -1 all cores. The result has the same bits for
-        any number.
-    random_state : int, RandomState instance or None
-        Seed of the sample, and of the encoder where that has none.
-    pooling, norm
-        See :class:`lrrspm.SpatialPyramid`.
-    cache : path or None
-        A folder that keeps codebooks and vectors for the next time, see
-        :class:`lrrspm.store.FeatureStore`. The result has the same bits with
-        and without.
+        Cells along each side, one number per pyramid level.
+    weight : float
+        Share of this channel in the product of two images' vectors, where
+        there are several channels.
+    projection : transformer or None
+        Fitted to the sampled descriptors, and applied before the encoder; see
+        :mod:`lrrspm.descriptors`.
 
     Attributes
     ----------
-    encoder_ : the fitted encoder
-
-    Notes
-    -----
-    An image is a path or an array of shape (h, w), float in [0, 1] or uint8;
-    a list may hold both. Images down to 1x1 have a vector: see
-    :func:`lrrspm.dense_sift` for how small ones are padded.
+    encoder_ : fitted encoder
+    projection_ : fitted projection, or None
     """
 
     def __init__(
         self,
         encoder: Any = None,
+        descriptor: Any = None,
+        pooling: Any = None,
         levels: tuple[int, ...] = config.LEVELS,
-        step: int = config.STEP,
-        patch_size: int = config.PATCH_SIZE,
+        weight: float = 1.0,
+        projection: Any = None,
+    ) -> None:
+        self.encoder = encoder
+        self.descriptor = descriptor
+        self.pooling = pooling
+        self.levels = levels
+        self.weight = weight
+        self.projection = projection
+
+    def complete(self) -> Channel:
+        """Return an unfitted copy in which every part is named."""
+        channel = clone(self)
+        if channel.descriptor is None:
+            channel.descriptor = SIFT()
+        if channel.encoder is None:
+            channel.encoder = LRREncoder()
+        if channel.pooling is None:
+            name = channel.encoder.pooled_by
+            if name is None:
+                raise ValueError(
+                    f"{type(channel.encoder).__name__} does not say how its codes are pooled; "
+                    "give the channel a pooling"
+                )
+            channel.pooling = registry.find("poolings", name)()
+        return channel
+
+    def check_parameters(self) -> None:
+        """Raise ValueError where a parameter of the channel or a part is out of range."""
+        for part in (self.descriptor, self.encoder, self.pooling):
+            part.check_parameters()
+        if not (math.isfinite(self.weight) and self.weight > 0):
+            raise ValueError(f"weight must be positive, got {self.weight}")
+        SpatialPyramid(self.levels)
+
+    def fit_on(
+        self,
+        values: NDArray[np.float32],
+        executor: Executor | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit projection and encoder to sampled descriptors (n, m)."""
+        self.projection_ = None if self.projection is None else clone(self.projection).fit(values)
+        self.encoder_ = clone(self.encoder).fit_on(self.project(values), executor, progress)
+        return self
+
+    def project(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Apply the fitted projection, if there is one, to descriptors (n, m)."""
+        return values if self.projection_ is None else self.projection_.transform(values)
+
+    @property
+    def pyramid(self) -> SpatialPyramid:
+        """The grids that this channel pools in."""
+        return SpatialPyramid(self.levels)
+
+    @property
+    def n_features(self) -> int:
+        """Length of the vector."""
+        n_values = self.encoder_.n_features_in_
+        return self.pyramid.n_cells * self.pooling.width(self.encoder_.n_atoms, n_values)
+
+    def vector(self, found: LocalDescriptors) -> NDArray[np.float32]:
+        """Return the vector of one image from its descriptors.
+
+        Codes are made and pooled a block at a time, so that they are read back
+        from cache and are never all in memory.
+        """
+        encoder, pooling, pyramid = self.encoder_, self.pooling, self.pyramid
+        cells = pyramid.cells(found.x, found.y, found.width, found.height)
+        values = self.project(found.values)
+        state = pooling.start(pyramid, encoder.n_atoms, values.shape[1])
+        codes = np.empty((min(BLOCK, len(values)), encoder.n_atoms), np.float32)
+        for start in range(0, len(values), BLOCK):
+            block = values[start : start + BLOCK]
+            encoder.encode(block, codes[: len(block)])
+            pooling.add(state, block, codes[: len(block)], cells[start : start + BLOCK])
+        return pooling.finish(state, pyramid)
+
+
+class ChannelParameters(BaseEstimator):
+    """Nested parameters of channels in a list, such as ``channels__0__encoder__threshold``.
+
+    Setting one names the default channels first, where ``channels`` is None.
+    """
+
+    channels: Sequence[Channel] | None
+
+    def new_channels(self) -> list[Channel]:
+        """Return unfitted channels of our own, every part named."""
+        raise NotImplementedError
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return parameters by name; with ``deep`` those of channels and their parts too."""
+        params = super().get_params(deep)
+        if deep and "channels" in params:
+            for i, channel in enumerate(self.channels or self.new_channels()):
+                params[f"channels__{i}"] = channel
+                nested = channel.get_params()
+                params.update({f"channels__{i}__{name}": value for name, value in nested.items()})
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, nested ones too."""
+        nested = {name: params.pop(name) for name in list(params) if name.startswith("channels__")}
+        super().set_params(**params)
+        if nested:
+            self._name_channels()
+        for name, value in sorted(nested.items()):
+            _, place, *rest = name.split("__", 2)
+            channels = self.channels
+            if not (
+                isinstance(channels, list) and place.isdecimal() and int(place) < len(channels)
+            ):
+                raise ValueError(f"there is no channel {place!r} to set {name!r} of")
+            if rest:
+                channels[int(place)].set_params(**{rest[0]: value})
+            else:
+                channels[int(place)] = value
+        return self
+
+    def _name_channels(self) -> None:
+        self.channels = self.new_channels() if self.channels is None else list(self.channels)
+
+
+class SpatialPyramidFeatures(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ChannelParameters, BaseEstimator
+):
+    r"""Images to vectors: local descriptors, coded and pooled in the cells of a pyramid.
+
+    The vectors :math:`v_i` of the channels, with weights :math:`w_i`, stand one
+    after another:
+
+    .. math:: v = (\sqrt{w_1 / \textstyle\sum w}\; v_1, \sqrt{w_2 / \sum w}\; v_2, \dots)
+
+    so the product of two vectors is the weighted mean of the channels' products.
+
+    Parameters
+    ----------
+    channels : list of Channel or None
+        None is ``[Channel()]``, which is LrrSPM. They are cloned, never changed.
+    max_side : int or None
+        Larger images are shrunk to this, see :func:`lrrspm.read_image`.
+    n_samples : int
+        Descriptors that each channel is fitted to: ``n_samples / images``
+        (rounded, at least 1) random ones from each training image.
+    n_jobs : int or None
+        Threads; None is 1, -1 all cores. The result has the same bits for
+        any number.
+    random_state : int, RandomState instance or None
+        Seed of the sample, and of encoders that have none of their own.
+    cache : path or None
+        A folder that keeps codebooks and vectors for the next run, see
+        :class:`lrrspm.cache.FeatureStore`. The result has the same bits with
+        and without.
+
+    Attributes
+    ----------
+    channels_ : list of fitted Channel
+
+    Notes
+    -----
+    An image is a path, an open binary file, or an array of shape (h, w) or
+    (h, w, 3), float in [0, 1] or uint8; a list may hold all of them. Images
+    down to 1x1 have a vector.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[Channel] | None = None,
         max_side: int | None = config.MAX_SIDE,
         n_samples: int = config.N_SAMPLES,
         n_jobs: int | None = None,
         random_state: Any = None,
-        pooling: str = "max",
-        norm: str | None = "l2",
         cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.encoder = encoder
-        self.levels = levels
-        self.step = step
-        self.patch_size = patch_size
+        self.channels = channels
         self.max_side = max_side
         self.n_samples = n_samples
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.pooling = pooling
-        self.norm = norm
         self.cache = cache
 
     def __sklearn_tags__(self) -> Tags:
@@ -98,14 +250,14 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     @property
     def _n_features_out(self) -> int:
-        return self.pyramid().n_cells * len(self.encoder_.codebook_)
+        return sum(channel.n_features for channel in self.channels_)
 
     def fit(self, X: Iterable[Image], y: Any = None) -> Self:
-        """Sample descriptors from training images and fit the encoder to them.
+        """Sample descriptors from training images and fit the channels to them.
 
         Parameters
         ----------
-        X : sequence of paths or arrays
+        X : sequence of images
         y : ignored
 
         Returns
@@ -113,75 +265,75 @@ class SpatialPyramidFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self
         """
         images = check_images(X)
-        fit_all([self], images, [np.arange(len(images))], Stages())
+        with open_engine(self.n_jobs) as engine:
+            fit_features([self], images, [np.arange(len(images))], engine, Stages())
         return self
 
     def transform(self, X: Iterable[Image]) -> NDArray[np.float32]:
-        """Vectors of images.
+        """Compute the vectors of images.
 
         Parameters
         ----------
-        X : sequence of N paths or arrays
+        X : sequence of N images
 
         Returns
         -------
-        ndarray of shape (N, n_cells * k), float32
+        ndarray of shape (N, n_features), float32
         """
         check_is_fitted(self)
-        return transform_all([self], check_images(X), Stages())[0]
+        with open_engine(self.n_jobs) as engine:
+            return encode_images([self], check_images(X), engine, Stages()).matrices[0]
 
-    def pyramid(self) -> SpatialPyramid:
-        """The pyramid with these parameters."""
-        return SpatialPyramid(self.levels, self.pooling, self.norm)
+    def new_channels(self) -> list[Channel]:
+        """Return unfitted channels of our own, every part named."""
+        given = [Channel()] if self.channels is None else list(self.channels)
+        if not given or not all(isinstance(channel, Channel) for channel in given):
+            raise ValueError(f"channels must be a list of one or more Channel, got {given}")
+        return [channel.complete() for channel in given]
 
-    def new_encoder(self) -> CodebookEncoder:
-        """An unfitted encoder of our own."""
-        return LRREncoder() if self.encoder is None else clone(self.encoder)
+    def check_parameters(self) -> None:
+        """Raise ValueError where a parameter is out of range, before the work."""
+        if self.n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {self.n_samples}")
+        for channel in self.new_channels():
+            channel.check_parameters()
 
-    def read(self, image: Image) -> NDArray[np.float32]:
-        """Gray values of one image, shrunk if it is large."""
-        if isinstance(image, (str, os.PathLike)):
-            return read_image(image, self.max_side)
-        return shrink(as_gray(image), self.max_side)
+    def read(self, image: Image) -> Pixels:
+        """Read one image as the descriptors take it, shrunk if it is large."""
+        channels = getattr(self, "channels_", None) or self.new_channels()
+        colors = {bool(channel.descriptor.color) for channel in channels}
+        return read_pixels(image, self.max_side, gray=False in colors, color=True in colors)
 
-    def describe(self, gray: NDArray[np.float32]) -> DenseDescriptors:
-        """Descriptors of one image that was read."""
-        return dense_sift(gray, self.step, self.patch_size)
+    @property
+    def reads_plainly(self) -> bool:
+        """True for this very class: only then is known how images are read."""
+        return type(self) is SpatialPyramidFeatures
 
-    def vector(self, descriptors: DenseDescriptors) -> NDArray[np.float32]:
-        """Vector of one image from its descriptors.
+    @property
+    def reader(self) -> Hashable:
+        """Key of how images are read: features that share it share the pixels."""
+        return ("plain", self.max_side) if self.reads_plainly else id(self)
 
-        Codes are made and pooled a block at a time, so that they are read
-        back from cache and never all in memory.
-        """
-        values, x, y, width, height = descriptors
-        pyramid = self.pyramid()
-        cells = pyramid.cells(x, y, width, height)
-        n_atoms = len(self.encoder_.codebook_)
-        pooled = pyramid.start(n_atoms)
-        codes = np.empty((min(BLOCK, len(values)), n_atoms), np.float32)
-        for start in range(0, len(values), BLOCK):
-            block = values[start : start + BLOCK]
-            self.encoder_.encode(block, codes[: len(block)])
-            pyramid.add(pooled, codes[: len(block)], cells[start : start + BLOCK])
-        return pyramid.finish(pooled)
+    def weigh(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Join the channels' vectors, (N, n_features) each or (n_features,), by their weights."""
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(
+            [part * scale for part, scale in zip(parts, self.scales, strict=True)], axis=-1
+        )
 
-    def codes(self, descriptors: DenseDescriptors) -> NDArray[np.float32]:
-        """All codes of one image, (n, k), that :meth:`vector` pools."""
-        values = descriptors.values
-        codes = np.empty((len(values), len(self.encoder_.codebook_)), np.float32)
-        with single_blas_thread():
-            for start in range(0, len(values), BLOCK):
-                rows = slice(start, start + BLOCK)
-                self.encoder_.encode(values[rows], codes[rows])
-        return codes
+    @property
+    def scales(self) -> list[np.float32]:
+        """What each channel's vector is multiplied by."""
+        total = math.fsum(channel.weight for channel in self.channels_)
+        return [np.float32(math.sqrt(channel.weight / total)) for channel in self.channels_]
 
 
 def check_images(X: Iterable[Image]) -> list[Image]:
-    """A list of images; a single path or picture is most likely a slip."""
+    """Return a list of images; a single path or array is most likely a slip."""
     if isinstance(X, (str, os.PathLike)):
         raise ValueError(f"expected a list of images, got one path: {os.fspath(X)}")
-    if getattr(X, "ndim", 1) == 2:  # one picture, or a data frame
+    if getattr(X, "ndim", 1) == 2:  # one image, or a data frame
         raise ValueError("expected a list of images, got one array; put it in a list")
     images = list(X)
     if not images:
@@ -189,6 +341,7 @@ def check_images(X: Iterable[Image]) -> list[Image]:
     for image in images:
         if not isinstance(image, (str, os.PathLike, np.ndarray)):
             raise TypeError(
-                f"an image is a path or an array of shape (h, w), got {type(image).__name__}"
+                f"an image is a path or an array of shape (h, w) or (h, w, 3), "
+                f"got {type(image).__name__}"
             )
     return images

@@ -1,87 +1,126 @@
-"""The methods of the paper's tables, by name. A new one is an entry here."""
+"""Methods: named recipes that build channels and say which classifier follows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from .encoders.base import CodebookEncoder, LLCEncoder, LRREncoder, VQEncoder
-from .encoders.sparse import SparseEncoder
+from ._support import registry
+from .encoders import LLCEncoder, LRREncoder, SparseEncoder, VQEncoder
+from .features import Channel
+from .pooling import HistogramPooling, MaxPooling, SignedMaxPooling
 
 
 @dataclass(frozen=True)
 class Method:
-    """How an image becomes a vector, and what classifies it.
+    """A recipe.
 
     Attributes
     ----------
     name, summary : str
-    encoder : class of the encoder
-    pooling, norm : see :class:`lrrspm.SpatialPyramid`
-    pyramid : bool
-        False uses the 1x1 grid alone, whatever levels are asked for.
+    build : callable
+        Returns new channels, every part named.
     kernel : str or None
         Kernel of the SVM; None is the linear one.
+    fixed : tuple of str
+        Parameters of channels that belong to the idea and are not to be changed.
     """
 
     name: str
     summary: str
-    encoder: type[CodebookEncoder]
-    pooling: str
-    norm: str
-    pyramid: bool = True
+    build: Callable[[], list[Channel]]
     kernel: str | None = None
+    fixed: tuple[str, ...] = ()
+
+    def channels(self, encoder: Any = None) -> list[Channel]:
+        """Build the channels, with another encoder of the recipe's own class where one is given."""
+        channels = [channel.complete() for channel in self.build()]
+        if encoder is None:
+            return channels
+        if len(channels) > 1:
+            raise ValueError(
+                f"{self.name} has {len(channels)} channels; give channels, not encoder"
+            )
+        own = type(channels[0].encoder)
+        if not isinstance(encoder, own):
+            raise ValueError(
+                f"{self.name} encodes with {own.__name__}, got {type(encoder).__name__}; "
+                "leave out the method, or give channels instead of an encoder"
+            )
+        channels[0].encoder = encoder
+        return channels
 
 
 METHODS = {
     method.name: method
     for method in (
-        Method("LrrSPM", "low-rank codes, max pooling, linear SVM", LRREncoder, "max", "l2"),
+        Method(
+            "LrrSPM",
+            "low-rank codes, max pooling, linear SVM",
+            lambda: [Channel(LRREncoder(), pooling=MaxPooling())],
+        ),
         Method(
             "LinearBOF",
             "histogram of nearest atoms over the whole image, linear SVM",
-            VQEncoder,
-            "histogram",
-            "l2",
-            pyramid=False,
+            lambda: [Channel(VQEncoder(), pooling=HistogramPooling(), levels=(1,))],
+            fixed=("levels",),
         ),
         Method(
             "KernelBOF",
             "histogram of nearest atoms over the whole image, intersection kernel",
-            VQEncoder,
-            "histogram",
-            "l1",
-            pyramid=False,
+            lambda: [Channel(VQEncoder(), pooling=HistogramPooling("l1"), levels=(1,))],
             kernel="intersection",
+            fixed=("levels",),
         ),
         Method(
             "LinearSPM",
             "weighted pyramid of histograms of nearest atoms, linear SVM",
-            VQEncoder,
-            "histogram",
-            "l2",
+            lambda: [Channel(VQEncoder(), pooling=HistogramPooling())],
         ),
         Method(
             "KernelSPM",
             "weighted pyramid of histograms of nearest atoms, intersection kernel",
-            VQEncoder,
-            "histogram",
-            "l1",
+            lambda: [Channel(VQEncoder(), pooling=HistogramPooling("l1"))],
             kernel="intersection",
         ),
-        Method("ScSPM", "sparse codes, max pooling, linear SVM", SparseEncoder, "max", "l2"),
+        Method(
+            "ScSPM",
+            "sparse codes, max pooling, linear SVM",
+            lambda: [Channel(SparseEncoder(), pooling=MaxPooling())],
+        ),
         Method(
             "LLC",
             "codes over the nearest atoms, signed max pooling, linear SVM",
-            LLCEncoder,
-            "signed_max",
-            "l2",
+            lambda: [Channel(LLCEncoder(), pooling=SignedMaxPooling())],
         ),
     )
 }
+"""The methods of the paper's tables, which keep their bits."""
+
+
+def method_names() -> list[str]:
+    """Return the names of all methods, those of other packages last."""
+    return [*METHODS, *(name for name in registry.others("methods") if name not in METHODS)]
 
 
 def find_method(name: str) -> Method:
-    """A method by its name."""
-    if name not in METHODS:
-        raise ValueError(f"no method {name!r}; there are: {', '.join(METHODS)}")
-    return METHODS[name]
+    """Return a method by its name, also one that another package registers."""
+    if name in METHODS:
+        return METHODS[name]
+    try:
+        found = registry.find("methods", name)
+    except registry.MissingPartError:
+        raise ValueError(f"no method {name!r}; there are: {', '.join(method_names())}") from None
+    if not isinstance(found, Method):
+        raise TypeError(f"the method {name!r} is a {type(found).__name__}, expected a Method")
+    return found
+
+
+def method_of(encoder: Any) -> str | None:
+    """Return the linear pyramid method that encodes with an encoder's class, or None."""
+    for name, method in METHODS.items():
+        plain = method.kernel is None and not method.fixed
+        if plain and type(method.build()[0].encoder) is type(encoder):
+            return name
+    return None

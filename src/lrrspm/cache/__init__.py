@@ -1,0 +1,17 @@
+"""Cache: computed results on disk, and what they depend on."""
+
+from .keys import hash_of, part_key, plain, same_key
+from .shelf import Shelf
+from .store import FeatureStore, StoreError, clear, contents
+
+__all__ = [
+    "FeatureStore",
+    "Shelf",
+    "StoreError",
+    "clear",
+    "contents",
+    "hash_of",
+    "part_key",
+    "plain",
+    "same_key",
+]

@@ -1,8 +1,6 @@
-"""Dense SIFT: one 128-value descriptor a patch, patches on a regular grid."""
+"""Dense SIFT: 128 values per patch, patches on a regular grid."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import config
 from .._support.loops import compiled
 from ..images import as_gray
+from .base import Descriptor, LocalDescriptors
 
 _LARGEST_PATCH = 4096
 N_BINS = 4
@@ -17,29 +16,38 @@ N_ORIENTATIONS = 8
 N_VALUES = N_BINS * N_BINS * N_ORIENTATIONS
 
 
-class DenseDescriptors(NamedTuple):
-    """Descriptors of one image, in row-major grid order (x fastest).
+class SIFT(Descriptor):
+    """Dense SIFT as a descriptor; see :func:`lrrspm.dense_sift` for the formula.
 
-    Attributes
+    Parameters
     ----------
-    values : ndarray of shape (n, 128), float32
-    x, y : ndarray of shape (n,), float32
-        Patch centres; the centre of the top left pixel is (0, 0).
-    width, height : int
-        Size of the image that the grid covers. An image smaller than a patch
-        is padded first, and this is the padded size.
+    step : int
+        Distance between neighboring patches in pixels.
+    patch_size : int
+        Side of a patch in pixels, a multiple of 4.
     """
 
-    values: NDArray[np.float32]
-    x: NDArray[np.float32]
-    y: NDArray[np.float32]
-    width: int
-    height: int
+    def __init__(self, step: int = config.STEP, patch_size: int = config.PATCH_SIZE) -> None:
+        self.step = step
+        self.patch_size = patch_size
+
+    @property
+    def n_values(self) -> int:
+        """Values per descriptor: 128."""
+        return N_VALUES
+
+    def describe(self, pixels: NDArray[np.float32]) -> LocalDescriptors:
+        """Describe the patches of a gray image (h, w)."""
+        return dense_sift(pixels, self.step, self.patch_size)
+
+    def check_parameters(self) -> None:
+        """Raise ValueError where a parameter is out of range."""
+        _check_grid(self.step, self.patch_size)
 
 
 def dense_sift(
     image: ArrayLike, step: int = config.STEP, patch_size: int = config.PATCH_SIZE
-) -> DenseDescriptors:
+) -> LocalDescriptors:
     r"""SIFT descriptors on a regular grid.
 
     With :math:`I_x, I_y` the image correlated with derivatives of a 5x5
@@ -58,28 +66,28 @@ def dense_sift(
     image : array of shape (h, w)
         Gray values, float in [0, 1] or uint8.
     step : int
-        Distance between neighbouring patches in pixels.
+        Distance between neighboring patches in pixels.
     patch_size : int
         Side of a patch in pixels, a multiple of 4.
 
     Returns
     -------
-    DenseDescriptors
+    LocalDescriptors
         ``n = nx * ny`` with ``nx = (w - patch_size) // step + 1`` and ``ny``
-        likewise. The grid is centred: its first corner is at
+        likewise. The grid is centered: its first corner is at
         ``((w - patch_size) % step) // 2``.
 
     Notes
     -----
     Outside the image the derivative filters read zeros, as in the authors'
     program, which draws a false edge along the border. An image smaller than
-    a patch is first padded to the patch's size, its border pixels repeated
-    evenly on both sides: any image down to 1x1 has at least one descriptor.
+    a patch is padded to the patch's size, its border pixels repeated evenly
+    on both sides: any image down to 1x1 has at least one descriptor.
     """
     array = as_gray(image)
-    check_grid(step, patch_size)
+    _check_grid(step, patch_size)
     step, patch_size = int(step), int(patch_size)
-    array = _pad_to_patch(array, patch_size)
+    array = Descriptor.pad(array, patch_size)
     height, width = array.shape
     left, top = ((width - patch_size) % step) // 2, ((height - patch_size) % step) // 2
     nx, ny = (width - patch_size) // step + 1, (height - patch_size) // step + 1
@@ -90,27 +98,20 @@ def dense_sift(
     _describe(array, step, left, top, nx, ny, smooth, slope, weights, first, last, values)
     _normalize(values)
 
-    centre = (patch_size - 1) / 2
-    xs = np.arange(nx, dtype=np.float32) * step + np.float32(left + centre)
-    ys = np.arange(ny, dtype=np.float32) * step + np.float32(top + centre)
-    return DenseDescriptors(values, np.tile(xs, ny), np.repeat(ys, nx), width, height)
+    center = (patch_size - 1) / 2
+    xs = np.arange(nx, dtype=np.float32) * step + np.float32(left + center)
+    ys = np.arange(ny, dtype=np.float32) * step + np.float32(top + center)
+    size = np.full(len(values), patch_size, np.float32)
+    return LocalDescriptors(values, np.tile(xs, ny), np.repeat(ys, nx), size, width, height)
 
 
-def check_grid(step: int, patch_size: int) -> None:
-    """Raise where a grid of patches cannot be."""
+def _check_grid(step: int, patch_size: int) -> None:
     if step < 1 or step != int(step):
         raise ValueError(f"step must be a whole number of at least 1, got {step}")
     if patch_size < N_BINS or patch_size % N_BINS:
         raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
-    if patch_size > _LARGEST_PATCH:  # small pictures are padded to it
+    if patch_size > _LARGEST_PATCH:  # small images are padded to it
         raise ValueError(f"patch_size must be at most {_LARGEST_PATCH}, got {patch_size}")
-
-
-def _pad_to_patch(array: NDArray[np.float32], patch_size: int) -> NDArray[np.float32]:
-    missing = [max(0, patch_size - side) for side in array.shape]
-    if not any(missing):
-        return array
-    return np.pad(array, [(m // 2, m - m // 2) for m in missing], mode="edge")
 
 
 def _gaussian_taps() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -131,8 +132,8 @@ def _bin_weights(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     """Triangular weights (4, patch_size) and where each row's support begins and ends."""
     bin_size = patch_size / N_BINS
-    centres = (np.arange(N_BINS) + 0.5) * bin_size - 0.5
-    triangles = 1 - np.abs(np.arange(patch_size) - centres[:, None]) / bin_size
+    centers = (np.arange(N_BINS) + 0.5) * bin_size - 0.5
+    triangles = 1 - np.abs(np.arange(patch_size) - centers[:, None]) / bin_size
     weights = np.maximum(triangles, 0).astype(np.float32)
     first = (weights > 0).argmax(axis=1)
     last = patch_size - (weights[:, ::-1] > 0).argmax(axis=1)
@@ -150,8 +151,8 @@ def _orientation_row(
 ) -> None:
     """Write the eight orientation maps of row y into maps (8, w).
 
-    About 70 operations a pixel. One short loop a quantity, each over
-    contiguous rows, because that is what LLVM's loop vectoriser takes.
+    About 70 operations per pixel. One short loop per quantity, each over
+    contiguous rows: that is what LLVM's loop vectorizer takes.
     """
     height, width = image.shape
     zero, one, tiny = np.float32(0), np.float32(1), np.float32(1e-30)
@@ -266,7 +267,7 @@ def _describe(
 
 @compiled("contract", "reassoc")
 def _normalize(values: NDArray[np.float32]) -> None:
-    """Normalise descriptors in place: three passes over 128 values each."""
+    """Normalize descriptors in place: three passes over 128 values each."""
     one, limit = np.float32(1), np.float32(0.2)
     for i in range(values.shape[0]):
         v = values[i]

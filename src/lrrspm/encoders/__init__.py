@@ -1,0 +1,22 @@
+"""Encoders: descriptors -> codes over a codebook."""
+
+from .base import BLOCK, CodebookEncoder, Encoder
+from .dictionary import learn_dictionary
+from .kmeans import Progress, learn_codebook
+from .llc import LLCEncoder
+from .lrr import LRREncoder
+from .sparse import SparseEncoder
+from .vq import VQEncoder
+
+__all__ = [
+    "BLOCK",
+    "CodebookEncoder",
+    "Encoder",
+    "LLCEncoder",
+    "LRREncoder",
+    "Progress",
+    "SparseEncoder",
+    "VQEncoder",
+    "learn_codebook",
+    "learn_dictionary",
+]

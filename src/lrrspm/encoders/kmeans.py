@@ -13,13 +13,13 @@ from sklearn.utils import check_array, check_random_state
 
 from .. import config
 from .._support.loops import compiled, first_maximum
-from .._support.parallel import ordered_map, workers
+from .._support.parallel import ordered_map, single_blas_thread, workers
 
 Progress = Callable[[int, int], None]
 
 _MAX_ITER = 100
 _TOL = 1e-4
-# Rows a task and rows a matrix product. Both are fixed, so that sums are
+# Rows per task and per matrix product. Both are fixed, so that sums are
 # formed in the same order for any number of threads.
 _TASK = 8192
 _BLOCK = 512
@@ -36,16 +36,16 @@ def learn_codebook(
 
     .. math:: \min_D \sum_i \min_j \|x_i - d_j\|_2^2
 
-    Lloyd's algorithm from random descriptors as first centres, up to 100
+    Lloyd's algorithm from random descriptors as first centers, up to 100
     iterations; it stops early when an iteration lowers the sum by less than
-    a ten-thousandth. A centre that loses all its descriptors moves to the
-    descriptor that is farthest from its own centre.
+    a ten-thousandth. A center that loses all its descriptors moves to the
+    descriptor that is farthest from its own center.
 
     Parameters
     ----------
     descriptors : array of shape (n, m)
     size : int
-        Number of centres k. More than n gives a warning and n centres.
+        Number of centers k. More than n gives a warning and n centers.
     random_state : int, RandomState instance or None
     n_jobs : int or None
         Threads; the result has the same bits for any number.
@@ -56,16 +56,28 @@ def learn_codebook(
     Returns
     -------
     ndarray of shape (k, m), float32
-        One centre a row. The centres are not normalised.
+        One center per row, not normalized.
 
     Notes
     -----
     scikit-learn's ``KMeans`` gives other bits for other numbers of threads,
     which rules it out here; `benchmarks/codebook.py` has the speeds of both.
     """
+    with workers(n_jobs) as executor:
+        return kmeans(descriptors, size, random_state, executor, progress)
+
+
+def kmeans(
+    descriptors: ArrayLike,
+    size: int,
+    random_state: Any,
+    executor: Executor | None,
+    progress: Progress | None = None,
+) -> NDArray[np.float32]:
+    """:func:`learn_codebook` on the threads of an executor."""
     values = check_array(descriptors, dtype=np.float32, order="C")
     if size < 1:
-        raise ValueError(f"a codebook has at least one atom, got size={size}")
+        raise ValueError(f"size must be at least 1, got {size}")
     if size > len(values):
         warnings.warn(
             f"a codebook of {size} atoms was asked for, but there are only {len(values)} "
@@ -77,12 +89,12 @@ def learn_codebook(
     # Distances come from differences of squares, which lose digits far from zero.
     origin = values.mean(axis=0, dtype=np.float64).astype(np.float32)
     values = values - origin
-    centres = values[_distinct_rows(values, size, rng)]
+    centers = values[_distinct_rows(values, size, rng)]
     norms = np.einsum("ij,ij->i", values, values)
     before = np.inf
-    with workers(n_jobs) as executor:
+    with single_blas_thread():
         for iteration in range(1, _MAX_ITER + 1):
-            centres, total = _improve(values, norms, centres, executor)
+            centers, total = _improve(values, norms, centers, executor)
             if progress is not None:
                 progress(iteration, _MAX_ITER)
             if before - total <= _TOL * total:
@@ -90,34 +102,34 @@ def learn_codebook(
             before = total
     if progress is not None:
         progress(_MAX_ITER, _MAX_ITER)
-    return centres + origin
+    return centers + origin
 
 
 def _improve(
     values: NDArray[np.float32],
     norms: NDArray[np.float32],
-    centres: NDArray[np.float32],
+    centers: NDArray[np.float32],
     executor: Executor | None,
 ) -> tuple[NDArray[np.float32], float]:
-    """One iteration of Lloyd's algorithm: new centres, and the sum for the old ones.
+    """One iteration of Lloyd's algorithm: new centers, and the sum for the old ones.
 
     2 n k m operations, nearly all in the matrix product.
     """
-    offsets = 0.5 * np.einsum("ij,ij->i", centres, centres)
-    transposed = np.ascontiguousarray(centres.T)
+    offsets = 0.5 * np.einsum("ij,ij->i", centers, centers)
+    transposed = np.ascontiguousarray(centers.T)
 
     def assign(start: int) -> tuple[NDArray[Any], ...]:
         rows = slice(start, start + _TASK)
         return _assign(values[rows], norms[rows], transposed, offsets)
 
-    sums, counts, distances = np.zeros(centres.shape), np.zeros(len(centres)), []
+    sums, counts, distances = np.zeros(centers.shape), np.zeros(len(centers)), []
     for part in ordered_map(assign, range(0, len(values), _TASK), executor):
         sums += part[0]
         counts += part[1]
         distances.append(part[2])
     distance = np.concatenate(distances)
 
-    moved = centres.copy()
+    moved = centers.copy()
     filled = counts > 0
     moved[filled] = sums[filled] / counts[filled, None]
     empty = np.flatnonzero(~filled)
@@ -133,7 +145,7 @@ def _distinct_rows(
 ) -> NDArray[np.int64]:
     """Indices of random rows, all different as long as there are enough of them.
 
-    Flat patches have identical descriptors; two equal centres would waste one.
+    Flat patches have identical descriptors; two equal centers would waste one.
     """
     order = rng.permutation(len(values))
     candidates = order[: 4 * size]
@@ -152,7 +164,7 @@ def _assign(
     transposed: NDArray[np.float32],
     offsets: NDArray[np.float32],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
-    """Sums (k, m) and counts (k,) of the rows nearest to each centre, and squared distances."""
+    """Sums (k, m) and counts (k,) of the rows nearest to each center, and squared distances."""
     m, k = transposed.shape
     sums, counts = np.zeros((k, m)), np.zeros(k)
     distances = np.empty(len(values), np.float32)
@@ -175,9 +187,9 @@ def _nearest(
     counts: NDArray[np.float64],
     distances: NDArray[np.float32],
 ) -> None:
-    """Add each row to its nearest centre: 2 k comparisons and m additions a row.
+    """Add each row to its nearest center: 2 k comparisons and m additions per row.
 
-    ||x - d||^2 = ||x||^2 - 2 (x.d - ||d||^2 / 2), so the nearest centre has
+    ||x - d||^2 = ||x||^2 - 2 (x.d - ||d||^2 / 2), so the nearest center has
     the largest bracket.
     """
     for i in range(products.shape[0]):

@@ -1,4 +1,4 @@
-"""Sparse coding: the exact minimiser, and dictionaries made for it."""
+"""Sparse coding: the exact minimizer."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ from concurrent.futures import Executor
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
 
 from .. import config
 from .._support.loops import compiled, first_maximum, solve_positive
-from .._support.parallel import ordered_map, single_blas_thread, workers
+from .._support.parallel import single_blas_thread
 from .base import CodebookEncoder
-from .kmeans import Progress, learn_codebook
-
-_TASK = 2048  # descriptors a task of dictionary learning, whatever the number of threads
-_MAX_ITER = 50
-_TOL = 1e-3
+from .kmeans import Progress
 
 
 class SparseEncoder(CodebookEncoder):
@@ -41,7 +35,7 @@ class SparseEncoder(CodebookEncoder):
         Use only this many nearest atoms for each descriptor: an approximation
         that the original program offers (with 200). None uses all.
     dictionary : {"kmeans", "sparse"}
-        How ``fit`` learns the codebook: k-means, its centres scaled to unit
+        How ``fit`` learns the codebook: k-means, its centers scaled to unit
         norm, or alternating sparse codes and least squares with atoms of norm
         at most 1 (see :func:`learn_dictionary`).
     codebook : array of shape (k, m) or None
@@ -67,7 +61,8 @@ class SparseEncoder(CodebookEncoder):
     codes of few atoms, as those of descriptors of norm 1 are.
     """
 
-    derived: ClassVar = {"gram_": "kk"}
+    derived: ClassVar = {"codebook_": "km", "gram_": "kk"}
+    pooled_by: ClassVar = "MaxPooling"
 
     def __init__(
         self,
@@ -99,21 +94,25 @@ class SparseEncoder(CodebookEncoder):
             raise ValueError(f"n_neighbors must be at least 1, got {self.n_neighbors}")
 
     @property
-    def learns_by_kmeans(self) -> bool:
-        return super().learns_by_kmeans and self.dictionary == "kmeans"
+    def shares_codebook(self) -> bool:
+        """True where the dictionary is that of k-means; scaling comes after sharing."""
+        return self.dictionary == "kmeans" and type(self).learn is SparseEncoder.learn
 
     def learn(
-        self, X: NDArray[np.float32], n_jobs: int | None, progress: Progress | None
+        self, X: NDArray[np.float32], executor: Executor | None, progress: Progress | None
     ) -> NDArray[np.float32]:
+        """Learn a codebook by k-means or, if asked for, a dictionary for sparse codes."""
         if self.dictionary == "kmeans":
-            return super().learn(X, n_jobs, progress)
+            return super().learn(X, executor, progress)
+        from .dictionary import learn_dictionary
+
         return learn_dictionary(
-            X, self.codebook_size, self.sparsity, self.ridge, self.random_state, n_jobs, progress
+            X, self.codebook_size, self.sparsity, self.ridge, self.random_state, executor, progress
         )
 
     def _prepare(self) -> None:
-        self.codebook_ = _unit_rows(self.codebook_)
-        self.gram_ = _gram(self.codebook_, self.ridge)
+        self.codebook_ = unit_rows(self.codebook_)
+        self.gram_ = gram_of(self.codebook_, self.ridge)
 
     def ready(self) -> None:
         self._atoms = self.codebook_.astype(np.float64)
@@ -128,114 +127,12 @@ class SparseEncoder(CodebookEncoder):
         _refine(X, self._atoms, self.gram_, self.sparsity, codes)
 
 
-def learn_dictionary(
-    descriptors: ArrayLike,
-    size: int,
-    sparsity: float = config.SPARSITY,
-    ridge: float = config.RIDGE,
-    random_state: Any = None,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
-) -> NDArray[np.float32]:
-    r"""Learn a dictionary for sparse coding.
-
-    .. math:: \min_{B, S} \sum_i \tfrac12 \|x_i - B^T s_i\|_2^2 + \gamma \|s_i\|_1
-              + \beta \|s_i\|_2^2, \qquad \|b_j\| \le 1
-
-    Alternates exact codes and a pass of block coordinate descent over the
-    atoms, starting from k-means centres of unit norm, until an alternation
-    lowers the objective by less than a thousandth, at most 50 times. An atom
-    that no code uses is replaced by a random descriptor.
-
-    Returns
-    -------
-    ndarray of shape (k, m), float32
-        Atoms scaled to unit norm in the end, also where the minimiser's are
-        shorter (an atom of zeros stays zero).
-    """
-    if not (sparsity > 0 and ridge > 0):
-        raise ValueError(f"sparsity and ridge must be positive, got {sparsity} and {ridge}")
-    values = check_array(descriptors, dtype=np.float32, order="C")
-    rng = check_random_state(random_state)
-    atoms = _unit_rows(learn_codebook(values, size, rng, n_jobs).astype(np.float64))
-    before = np.inf
-    with workers(n_jobs) as executor:
-        for iteration in range(1, _MAX_ITER + 1):
-            codes = _all_codes(values, atoms, sparsity, ridge, executor)
-            objective = _objective(values, atoms, codes, sparsity, ridge)
-            if progress is not None:
-                progress(iteration, _MAX_ITER)
-            if before - objective <= _TOL * objective:
-                break
-            before = objective
-            atoms = _update_atoms(values, atoms, codes, rng)
-    if progress is not None:
-        progress(_MAX_ITER, _MAX_ITER)
-    return _unit_rows(atoms).astype(np.float32)
-
-
-def _all_codes(
-    values: NDArray[np.float32],
-    atoms: NDArray[np.float64],
-    sparsity: float,
-    ridge: float,
-    executor: Executor | None,
-) -> scipy.sparse.csr_array:
-    gram = _gram(atoms, ridge).astype(np.float32)
-    transposed = np.ascontiguousarray(atoms.T, dtype=np.float32)
-    penalties = np.full(len(atoms), sparsity, np.float32)
-
-    def code(start: int) -> scipy.sparse.csr_array:
-        products = values[start : start + _TASK] @ transposed
-        codes = np.empty_like(products)
-        sparse_codes(gram, products, penalties, len(penalties), codes)
-        return scipy.sparse.csr_array(codes)
-
-    parts = list(ordered_map(code, range(0, len(values), _TASK), executor))
-    return scipy.sparse.vstack(parts, format="csr").astype(np.float64)
-
-
-def _objective(
-    values: NDArray[np.float32],
-    atoms: NDArray[np.float64],
-    codes: scipy.sparse.csr_array,
-    sparsity: float,
-    ridge: float,
-) -> float:
-    error = sum(
-        float(((values[i : i + _TASK] - codes[i : i + _TASK] @ atoms) ** 2).sum())
-        for i in range(0, len(values), _TASK)
-    )
-    return error / 2 + sparsity * float(abs(codes).sum()) + ridge * float((codes**2).sum())
-
-
-def _update_atoms(
-    values: NDArray[np.float32],
-    atoms: NDArray[np.float64],
-    codes: scipy.sparse.csr_array,
-    rng: np.random.RandomState,
-) -> NDArray[np.float64]:
-    """One pass over the atoms, each at its best while the others stand still."""
-    atoms = atoms.copy()
-    second = (codes.T @ codes).toarray()
-    cross = codes.T @ values.astype(np.float64)
-    for j in range(len(atoms)):
-        if second[j, j] == 0:
-            atoms[j] = values[rng.randint(len(values))]
-        else:
-            atoms[j] += (cross[j] - second[j] @ atoms) / second[j, j]
-        norm = np.linalg.norm(atoms[j])
-        if norm > 1 or (second[j, j] == 0 and norm > 0):
-            atoms[j] /= norm
-    return atoms
-
-
-def _unit_rows(atoms: NDArray[Any]) -> NDArray[Any]:
+def unit_rows(atoms: NDArray[Any]) -> NDArray[Any]:
     norms = np.linalg.norm(atoms, axis=1, keepdims=True)
     return np.divide(atoms, norms, out=np.zeros_like(atoms), where=norms > 0)
 
 
-def _gram(atoms: NDArray[Any], ridge: float) -> NDArray[np.float64]:
+def gram_of(atoms: NDArray[Any], ridge: float) -> NDArray[np.float64]:
     exact = atoms.astype(np.float64)
     with single_blas_thread():
         return exact @ exact.T + 2 * ridge * np.eye(len(atoms))

@@ -1,4 +1,4 @@
-"""Mistakes: test images that were taken for another class, and the models that did so."""
+"""Mistakes: test images that were confused with another class, and the models that did it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..classifier import ImageClassifier
-from ..svm.machines import score_columns
+from ..svm import score_columns
 
 MOST = 12
-"""Mistakes that are kept of a test."""
+"""Mistakes that are kept per test."""
 
 
 class Mistake(NamedTuple):
-    """An image taken for another class.
+    """An image confused with another class.
 
-    The model that did so is kept with it, since no other can explain it.
+    It keeps the model that did so, since no other can explain it.
     """
 
     path: str
@@ -29,20 +29,13 @@ class Mistake(NamedTuple):
     true_score: float
     """Of the class that the image belongs to."""
     split: int
-    """Which of several tests it happened in, from 1."""
+    """Number of the split it happened in, from 1."""
     model: ImageClassifier
 
     @property
     def lead(self) -> float:
         """How far the predicted class was ahead of the true one: 0 or more."""
         return self.score - self.true_score
-
-
-class Measured(NamedTuple):
-    """What a classifier was measured to do, and its most confident mistakes."""
-
-    result: dict[str, Any]
-    mistakes: list[Mistake]
 
 
 def find_mistakes(
@@ -52,14 +45,14 @@ def find_mistakes(
     scores: NDArray[Any],
     split: int = 1,
 ) -> list[Mistake]:
-    """The mistakes that the model was surest of, at most :data:`MOST`, surest first.
+    """List the most confident mistakes, at most :data:`MOST`, most confident first.
 
     Parameters
     ----------
     model : ImageClassifier
     paths, truth : N paths and their labels, all of them classes of the model
     scores : ndarray of shape (N, n_classes), or (N,) for two classes
-        What its ``decision_function`` says of them.
+        Its ``decision_function`` of these images.
     split : int
     """
     names = model.classes_.tolist()
@@ -79,8 +72,8 @@ def find_mistakes(
     ]  # fmt: skip
 
 
-def surest(mistakes: Iterable[Mistake]) -> list[Mistake]:
-    """The surest of several tests' mistakes, at most :data:`MOST`; each image once."""
+def most_confident(mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """Return the most confident of several tests' mistakes, at most :data:`MOST`, one per image."""
     first: dict[str, Mistake] = {}
     for mistake in sorted(mistakes, key=lambda mistake: -mistake.lead):
         first.setdefault(mistake.path, mistake)

@@ -1,11 +1,10 @@
-"""The protocol: random splits by class, everything else tested, mean of per-class accuracies."""
+"""The protocol: random splits per class, everything else tested, mean of per-class accuracies."""
 
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +12,18 @@ from sklearn.base import clone
 
 from .. import config
 from .._support.stages import Stages
-from ..cache.store import FeatureStore
+from ..cache import FeatureStore
 from ..classifier import ImageClassifier, Trained, fit_together, score_images
-from ..svm.machines import predict_labels
-from .mistakes import Measured, Mistake, find_mistakes, surest
+from ..modelfile import describe_parameters
+from ..pipeline import Engine, open_engine
+from ..svm import predict_labels
+from .mistakes import Mistake, find_mistakes, most_confident
+from .results import Evaluation, Skipped, count_confusions
+from .splits import split_by_class, split_seeds
+from .unreadable import RESTART, without_unreadable
 
-R = TypeVar("R")
-
-SHARED_STAGES = ("read", "sift", "codebook")
+SHARED_STAGES = ("read", "describe", "codebook")
 """Stages whose work several classifiers share."""
-
-RESTART = "restart"
-"""The stage of work that was done in vain, since it met pictures that cannot be read."""
 
 
 def evaluate(
@@ -36,9 +35,9 @@ def evaluate(
     shared_codebook: bool = False,
     seed: int = config.SEED,
     stages: Stages | None = None,
-    skipped: dict[int, str] | None = None,
-    max_skipped: float = config.MAX_SKIPPED,
-) -> dict[str, Any]:
+    max_skipped: float = 0.0,
+    engine: Engine | None = None,
+) -> Evaluation:
     """Train and test a classifier on several random splits.
 
     Parameters
@@ -47,7 +46,7 @@ def evaluate(
     classifier : ImageClassifier
         Unfitted; each split trains a clone of it with a seed of its own.
     train_per_class : int
-        Training images a class; all others are test images.
+        Training images per class; all others are test images.
     splits : int
     shared_codebook : bool
         One codebook from all images, test images included (the paper's way),
@@ -56,23 +55,20 @@ def evaluate(
         Seed of the splits and the classifiers.
     stages : Stages or None
         Where the seconds are added up.
-    skipped : dict or None
-        Where images that cannot be read are added, index and reason; the
-        result is then that of the others alone. With None the first one raises.
     max_skipped : float
-        Share of the images beyond which it raises all the same.
+        Share of the images that may be left out because they cannot be read; 0
+        has the first one raise.
+    engine : Engine or None
+        Where chunks of images are computed; None opens one with the
+        classifier's ``n_jobs``.
 
     Returns
     -------
-    dict
-        ``accuracy`` (``mean``, ``std`` with n - 1, ``splits``; percent),
-        ``per_class`` (mean accuracy of each class, percent), ``confusion``
-        (counts over all splits, rows the true classes), ``seconds`` by stage,
-        ``images``, ``classes``, ``class_names``.
+    Evaluation
     """
     return evaluate_all(
         paths, labels, [classifier], train_per_class, splits, shared_codebook, seed, stages,
-        skipped, max_skipped,
+        max_skipped, engine,
     )[0]  # fmt: skip
 
 
@@ -85,40 +81,55 @@ def evaluate_all(
     shared_codebook: bool = False,
     seed: int = config.SEED,
     stages: Stages | None = None,
-    skipped: dict[int, str] | None = None,
-    max_skipped: float = config.MAX_SKIPPED,
-    measured: list[Measured] | None = None,
-) -> list[dict[str, Any]]:
-    """Evaluate several classifiers of different methods on the same splits.
+    max_skipped: float = 0.0,
+    engine: Engine | None = None,
+) -> list[Evaluation]:
+    """Evaluate several classifiers on the same splits; see :func:`evaluate`.
 
-    Images are read twice altogether, and each k-means codebook is learnt once
-    for all of them. The seconds of ``read``, ``sift`` and ``codebook`` are those
-    of all together, as are those of ``restart``, work that had to begin again
-    without unreadable images; the others are each one's own. Where ``measured`` is given,
-    each result is added there with its most confident mistakes.
+    Images are read twice altogether, and each k-means codebook is learned once
+    for all of them. The seconds of ``read``, ``describe`` and ``codebook`` are
+    those of all together, as are those of ``restart``, work lost to unreadable
+    images; the others are each one's own.
     """
     stages = stages or Stages()
     if splits < 1:
         raise ValueError(f"splits must be at least 1, got {splits}")
+    if engine is None:
+        with open_engine(classifiers[0].n_jobs) as engine:
+            return evaluate_all(
+                paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
+                stages, max_skipped, engine,
+            )  # fmt: skip
     seeds = split_seeds(seed, splits)
     store = FeatureStore(classifiers[0].cache)
 
     def measure(
-        paths: Sequence[str], y: NDArray[Any], bad: dict[int, str] | None
-    ) -> list[dict[str, Any]]:
+        paths: Sequence[str], y: NDArray[Any], skip: bool
+    ) -> tuple[list[Evaluation] | None, dict[int, str]]:
         train = [split_by_class(y, train_per_class, s) for s in seeds]
         models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
         members = train * len(classifiers)
-        trained = fit_together(models, paths, y, members, stages, shared_codebook, bad, store)
-        found = [
+        trained, skipped = fit_together(
+            models, paths, y, members, engine, stages, shared_codebook, skip, store
+        )
+        if skipped:
+            return None, skipped
+        return [
             _test_splits(models[i : i + splits], trained[i : i + splits], paths, y, train, stages)
             for i in range(0, len(trained), splits)
-        ]
-        if measured is not None:
-            measured.extend(found)
-        return [one.result for one in found]
+        ], {}
 
-    return _without_unreadable(measure, paths, labels, skipped, max_skipped, stages)
+    found, left_out = without_unreadable(measure, paths, labels, max_skipped, stages)
+    protocol = {
+        "train_per_class": train_per_class,
+        "splits": splits,
+        "shared_codebook": shared_codebook,
+        "seed": seed,
+    }
+    for evaluation, classifier in zip(found, classifiers, strict=True):
+        evaluation.skipped = left_out
+        evaluation.parameters = {**describe_parameters(classifier), **protocol}
+    return found
 
 
 def _test_splits(
@@ -128,8 +139,8 @@ def _test_splits(
     y: NDArray[Any],
     train: Sequence[NDArray[np.int64]],
     stages: Stages,
-) -> Measured:
-    """What one classifier reaches, trained on several splits, on the rest of each."""
+) -> Evaluation:
+    """Test one classifier, trained on several splits, on the rest of each."""
     names = np.unique(y)
     confusions, seconds = [], 0.0
     mistakes: list[Mistake] = []
@@ -149,68 +160,7 @@ def _test_splits(
         "train": sum(part.train_seconds for part in trained),
         "test": seconds,
     }
-    return Measured(_summarize(names, confusions, len(y), own_seconds), surest(mistakes))
-
-
-def _without_unreadable(
-    work: Callable[[Sequence[str], NDArray[Any], dict[int, str] | None], R],
-    paths: Sequence[str],
-    labels: Sequence[str],
-    skipped: dict[int, str] | None,
-    max_skipped: float,
-    stages: Stages,
-) -> R:
-    """Do work as if the images that cannot be read had never been there.
-
-    How many descriptors an image gives, and who is in which split, depends on
-    the number of images. So work that meets unreadable ones begins again
-    without them; as long as all are readable that costs nothing. Its seconds
-    until then are a stage of their own.
-    """
-    y = np.asarray(labels)
-    if skipped is None:
-        return work(paths, y, None)
-    while True:
-        kept = np.array([i for i in range(len(paths)) if i not in skipped])
-        bad: dict[int, str] = {}
-        before = dict(stages.seconds)
-        try:
-            result = work([paths[i] for i in kept], y[kept], bad)
-        except ValueError as error:
-            if not skipped:
-                raise
-            # What is missing may be why it fails.
-            raise ValueError(
-                f"{error} (left out {len(skipped)} that cannot be read: {_list(paths, skipped)})"
-            ) from error
-        if not bad:
-            return result
-        stages.set_apart(before, RESTART)
-        skipped.update({int(kept[place]): reason for place, reason in bad.items()})
-        _check_share(paths, skipped, max_skipped)
-        lost = sorted(set(y[kept].tolist()) - set(np.delete(y[kept], sorted(bad)).tolist()))
-        if lost:
-            warnings.warn(
-                f"left out classes without readable images: {', '.join(lost)}", stacklevel=2
-            )
-
-
-def _list(paths: Sequence[str], skipped: dict[int, str]) -> str:
-    """The first images that were skipped, and why."""
-    few = sorted(skipped)[:5]
-    more = f"; and {len(skipped) - len(few)} more" if len(skipped) > len(few) else ""
-    return "; ".join(f"{paths[i]}: {skipped[i]}" for i in few) + more
-
-
-def _check_share(paths: Sequence[str], skipped: dict[int, str], limit: float) -> None:
-    """Raise where too many images cannot be read."""
-    if len(skipped) <= limit * len(paths) and len(skipped) < len(paths):
-        return
-    beyond = f", more than {100 * limit:g} %" if len(skipped) < len(paths) else ""
-    raise ValueError(
-        f"{len(skipped)} of {len(paths)} images cannot be read{beyond}: {_list(paths, skipped)}; "
-        "mend or remove them, or allow it (--on-error skip)"
-    )
+    return Evaluation(names.tolist(), confusions, len(y), own_seconds, most_confident(mistakes))
 
 
 def score_model(
@@ -218,160 +168,32 @@ def score_model(
     paths: Sequence[str],
     labels: Sequence[str],
     stages: Stages,
-    skipped: dict[int, str] | None,
-    measured: list[Measured] | None = None,
-) -> dict[str, Any]:
-    """Measure a fitted classifier on labelled images; the result is that of :func:`evaluate`.
+    skip: bool = False,
+) -> Evaluation:
+    """Test a fitted classifier on labeled images.
 
-    Images that cannot be read are left out and added to ``skipped``; where
-    that is None the first one raises. ``measured`` is that of :func:`evaluate_all`.
+    With ``skip``, images that cannot be read are left out; without, the first
+    one raises.
     """
-    unknown = sorted(set(labels) - {str(name) for name in classifier.classes_})
+    names = [str(name) for name in classifier.classes_]
+    unknown = sorted(set(labels) - set(names))
     if unknown:
         raise ValueError(
             f"the model does not know these classes: {', '.join(unknown)}; "
-            f"it knows: {', '.join(str(name) for name in classifier.classes_)}"
+            f"it knows: {', '.join(names)}"
         )
-    scores = score_images(classifier, paths, stages, skipped)
-    kept = [i for i in range(len(paths)) if i not in (skipped or ())]
+    scores, skipped = score_images(classifier, paths, stages, skip)
+    kept = [i for i in range(len(paths)) if i not in skipped]
     if not kept:
         raise ValueError("none of the images could be read")
     truth = np.array([labels[i] for i in kept])
-    names = np.array([str(name) for name in classifier.classes_])
-    confusion = count_confusions(names, truth, names[scores.argmax(axis=1)])
-    result = _summarize(names, [confusion], len(truth), dict(stages.seconds))
-    if measured is not None:
-        mistakes = find_mistakes(classifier, [paths[i] for i in kept], truth, scores)
-        measured.append(Measured(result, mistakes))
-    return result
-
-
-def _summarize(
-    names: NDArray[Any],
-    confusions: Sequence[NDArray[np.int64]],
-    images: int,
-    seconds: dict[str, float],
-) -> dict[str, Any]:
-    """Percentages of one or several confusion matrices over the same classes."""
-    tested = confusions[0].sum(axis=1) > 0
-    hits = np.array([class_accuracies(matrix)[tested] for matrix in confusions])
-    means = hits.mean(axis=1)
-    per_class = zip(names[tested].tolist(), hits.mean(axis=0).tolist(), strict=True)
-    return {
-        "accuracy": {
-            "mean": float(means.mean()),
-            "std": float(means.std(ddof=1)) if len(means) > 1 else None,
-            "splits": means.tolist(),
-        },
-        "per_class": dict(per_class),
-        "confusion": np.sum(confusions, axis=0).tolist(),
-        "seconds": seconds,
-        "images": images,
-        "classes": len(names),
-        "class_names": names.tolist(),
-    }
-
-
-def train_with_estimate(
-    paths: Sequence[str],
-    labels: Sequence[str],
-    classifier: ImageClassifier,
-    estimate: bool = True,
-    stages: Stages | None = None,
-    skipped: dict[int, str] | None = None,
-    max_skipped: float = config.MAX_SKIPPED,
-    measured: list[Measured] | None = None,
-) -> float | None:
-    """Fit a classifier to all images, and estimate how good it is.
-
-    The estimate is the mean per-class accuracy (percent) of a second
-    classifier on a fifth of each class that was kept aside from it, or None
-    where it is not asked for or no class can spare an image. It joins
-    the classifier's ``summary_``. Unreadable images are treated as in
-    :func:`evaluate`. Where ``measured`` is given, what the second classifier did
-    is added there.
-    """
-    stages = stages or Stages()
-    store = FeatureStore(classifier.cache)
-
-    def train(paths: Sequence[str], y: NDArray[Any], bad: dict[int, str] | None) -> float | None:
-        everything = np.arange(len(y))
-        kept = _training_part(y, 0 if classifier.random_state is None else classifier.random_state)
-        held_out = np.setdiff1d(everything, kept)
-        if not estimate or not len(held_out):
-            fit_together([classifier], paths, y, [everything], stages, skipped=bad, store=store)
-            return None
-        trial = clone(classifier)
-        parts = [kept, everything]
-        trained = fit_together(
-            [trial, classifier], paths, y, parts, stages, skipped=bad, store=store
-        )
-        if not trained:
-            return None
-        with stages.timed("test"):
-            names = np.unique(y)
-            scores = trial.svm_.decision_function(trained[0].vectors[held_out])
-            predicted = predict_labels(trial.classes_, scores)
-            confusion = count_confusions(names, y[held_out], predicted)
-        accuracy = float(np.nanmean(class_accuracies(confusion)))
-        classifier.summary_["held_out"] = {"accuracy": accuracy, "images": len(held_out)}
-        if measured is not None:
-            result = _summarize(names, [confusion], len(held_out), dict(stages.seconds))
-            aside = [paths[i] for i in held_out]
-            measured.append(Measured(result, find_mistakes(trial, aside, y[held_out], scores)))
-        return accuracy
-
-    return _without_unreadable(train, paths, labels, skipped, max_skipped, stages)
-
-
-def split_seeds(seed: int, splits: int) -> list[int]:
-    """A seed for each split; more splits leave the seeds of the first ones as they are."""
-    return [int(s) for s in np.random.SeedSequence(seed).generate_state(splits) >> 1]
-
-
-def split_by_class(labels: NDArray[Any], train_per_class: int, seed: int) -> NDArray[np.int64]:
-    """Indices of random training images, the same number from each class, sorted."""
-    if train_per_class < 1:
-        raise ValueError(f"train_per_class must be at least 1, got {train_per_class}")
-    names, counts = np.unique(labels, return_counts=True)
-    name, least = names[counts.argmin()], counts.min()
-    if least <= train_per_class:
-        raise ValueError(
-            f"class '{name}' has {least} images; {train_per_class} training images "
-            f"leave none to test; "
-            + (f"use at most {least - 1} a class, or " if least > 1 else "")
-            + "leave the class out"
-        )
-    rng = np.random.default_rng(seed)
-    chosen = [
-        rng.choice(np.flatnonzero(labels == name), train_per_class, replace=False) for name in names
-    ]
-    return np.sort(np.concatenate(chosen))
-
-
-def _training_part(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
-    """What is left of each class when its share has been kept aside."""
-    rng = np.random.default_rng(seed)
-    chosen = []
-    for name in np.unique(labels):
-        members = rng.permutation(np.flatnonzero(labels == name))
-        chosen.append(members[round(config.HELD_OUT * len(members)) :])
-    return np.sort(np.concatenate(chosen))
-
-
-def count_confusions(
-    names: NDArray[Any], truth: NDArray[Any], predicted: NDArray[Any]
-) -> NDArray[np.int64]:
-    """Confusion counts: rows the true classes, columns the predicted ones."""
-    place = {name: i for i, name in enumerate(names.tolist())}
-    matrix = np.zeros((len(names), len(names)), np.int64)
-    for true, guess in zip(truth.tolist(), predicted.tolist(), strict=True):
-        matrix[place[true], place[guess]] += 1
-    return matrix
-
-
-def class_accuracies(confusion: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Percent right of each row; NaN for a class that was not tested."""
-    totals = confusion.sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        return 100 * np.diag(confusion) / totals
+    predicted = np.array(names)[scores.argmax(axis=1)]
+    return Evaluation(
+        names,
+        [count_confusions(names, truth, predicted)],
+        len(truth),
+        dict(stages.seconds),
+        find_mistakes(classifier, [paths[i] for i in kept], truth, scores),
+        [Skipped(paths[i], reason) for i, reason in sorted(skipped.items())],
+        describe_parameters(classifier),
+    )

@@ -1,19 +1,19 @@
-"""What there is to know about a model file."""
+"""Card: a model file and its parameters, for people."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.base import LRREncoder
 from .container import read_description
+from .parts import as_json
 
 if TYPE_CHECKING:
     from ..classifier import ImageClassifier
 
 
 def describe_model(path: str | os.PathLike[str], classifier: ImageClassifier) -> dict[str, Any]:
-    """A model file in numbers and names, as JSON takes them; the classifier is its own."""
+    """Summarize a model file and the classifier that was loaded from it, as JSON takes it."""
     description = read_description(path)
     return {
         "model": os.fspath(path),
@@ -27,23 +27,36 @@ def describe_model(path: str | os.PathLike[str], classifier: ImageClassifier) ->
 
 
 def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
-    """Parameters under the names of the command line."""
-    features = classifier.new_features()
-    encoder = features.encoder.get_params()
-    del encoder["codebook"], encoder["random_state"]
-    if isinstance(features.encoder, LRREncoder):
-        encoder["lambda"] = encoder.pop("regularization")
-    if hasattr(classifier, "features_"):
-        encoder["codebook_size"] = len(classifier.features_.encoder_.codebook_)
+    """List every parameter of a classifier and its parts, as JSON takes it."""
+    fitted = getattr(classifier, "features_", None)
+    channels = classifier.new_channels() if fitted is None else fitted.channels_
     return {
-        "method": classifier.method,
-        **encoder,
-        "pooling": features.pooling,
+        "method": classifier.method_name,
         "C": classifier.C,
-        "step": classifier.step,
-        "patch_size": classifier.patch_size,
-        "levels": list(features.levels),
         "max_side": classifier.max_side,
         "n_samples": classifier.n_samples,
-        "seed": classifier.random_state,
+        "seed": as_json(classifier.random_state),
+        "channels": [
+            {
+                "descriptor": _part(channel.descriptor),
+                "encoder": {
+                    **_part(channel.encoder),
+                    **({} if fitted is None else {"atoms": channel.encoder_.n_atoms}),
+                },
+                "pooling": _part(channel.pooling),
+                "levels": list(channel.levels),
+                "weight": channel.weight,
+            }
+            for channel in channels
+        ],
     }
+
+
+def _part(part: Any) -> dict[str, Any]:
+    parameters = part.get_params(deep=False)
+    shown = {
+        name: as_json(value)
+        for name, value in parameters.items()
+        if name not in ("codebook", "random_state")
+    }
+    return {"name": type(part).__name__, **shown}

@@ -2,9 +2,8 @@
 
 The file is an ordinary safetensors file. Its metadata has one key, ``lrrspm``,
 with a JSON object: ``format`` (a whole number), ``library`` (the version that
-wrote it) and what the classifier says about itself. Nothing in it is code, and
-nothing in it changes from one writing to the next. docs/model-format.md says
-all of it.
+wrote it) and the description of the classifier. Nothing in it is code, and
+the same model gives the same bytes. docs/model-format.md has the details.
 """
 
 from __future__ import annotations
@@ -23,22 +22,23 @@ from safetensors.numpy import save
 
 from .. import __version__
 from .._support.files import write_atomically
+from .format1 import array_name, upgrade
 
-FORMAT = 1
+FORMAT = 2
 MAX_HEADER = 4 * 2**20
-"""Most bytes of a header; one with 10,000 classes of 20 letters takes 0.7 MB."""
+"""Largest header in bytes; one with 10,000 classes of 20 letters takes 0.7 MB."""
 _KEY = "lrrspm"
 _LONGEST_VERSION = 100
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model we can read; the message names it and says why."""
+    """A file that is not a model we can read; the message names it and the reason."""
 
 
 def write_model(
     path: str | os.PathLike[str], description: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> None:
-    """Write a model; the file has its name only once it is complete."""
+    """Write a model atomically."""
     header = {"format": FORMAT, "library": __version__, **description}
     # One key: safetensors keeps metadata in a hash map, whose order varies.
     metadata = {_KEY: json.dumps(header, sort_keys=True, allow_nan=False)}
@@ -46,21 +46,21 @@ def write_model(
     length = int.from_bytes(content[:8], "little")
     if length > MAX_HEADER:  # nobody could read it
         raise ValueError(
-            f"{path}: its description takes {length:,} bytes, at most {MAX_HEADER:,}; "
+            f"{path}: the description takes {length:,} bytes, more than {MAX_HEADER:,}; "
             "use fewer classes or shorter names"
         )
     write_atomically(path, content)
 
 
 class Tensor(NamedTuple):
-    """What a model file's header says about an array: "F32" or the like, and its shape."""
+    """Type ("F32" or the like) and shape of an array, from the header."""
 
     dtype: str
     shape: tuple[int, ...]
 
 
 class ModelFile(NamedTuple):
-    """An open model file; its arrays are in memory only once they have been read."""
+    """An open model file; arrays are in memory only after ``read``."""
 
     description: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -69,7 +69,7 @@ class ModelFile(NamedTuple):
 
 @contextmanager
 def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
-    """Open a model file and check everything that can be said without its arrays."""
+    """Open a model file and check everything that can be checked without its arrays."""
     path = Path(path)
     if not path.is_file():
         what = "a folder, not a model file" if path.is_dir() else "no such model file"
@@ -78,21 +78,26 @@ def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
     try:
         with safe_open(path, framework="numpy") as file:
             description = _describe(path, file.metadata() or {})
-            names = list(file.keys())
-            parts = {name: file.get_slice(name) for name in names}
+            # Names of this format, and those that the arrays have in the file.
+            old = description["format"] == 1
+            stored_names = list(file.keys())
+            names = {array_name(name) if old else name: name for name in stored_names}
+            parts = {name: file.get_slice(stored) for name, stored in names.items()}
             tensors = {
                 name: Tensor(part.get_dtype(), tuple(part.get_shape()))
                 for name, part in parts.items()
             }
             yield ModelFile(
-                description, tensors, lambda: {name: file.get_tensor(name) for name in names}
+                description,
+                tensors,
+                lambda: {name: file.get_tensor(stored) for name, stored in names.items()},
             )
     except SafetensorError as error:
         raise ModelFileError(f"{path}: {_guess(path)} ({error})") from None
 
 
 def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a model file says about itself."""
+    """Read the description of a model file."""
     with open_model(path) as file:
         return file.description
 
@@ -102,13 +107,12 @@ def _check_header_length(path: Path) -> None:
         length = int.from_bytes(file.read(8), "little")
     if length > MAX_HEADER:
         raise ModelFileError(
-            f"{path}: {_guess(path)} (its header would take {length:,} bytes, "
-            f"at most {MAX_HEADER:,} are read)"
+            f"{path}: {_guess(path)} (header of {length:,} bytes, at most {MAX_HEADER:,} are read)"
         )
 
 
 def _describe(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
-    """The JSON object in a file's metadata."""
+    """Parse the JSON object in a file's metadata."""
     if _KEY not in metadata:
         raise ModelFileError(f"{path}: a safetensors file, but not an lrrspm model")
     try:
@@ -116,11 +120,16 @@ def _describe(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path}: damaged: its description is not JSON ({error})") from None
     check_format(path, description)
-    return description
+    if description["format"] > 1:
+        return description
+    try:
+        return {**upgrade(description), **{key: description[key] for key in ("format", "library")}}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path}: damaged: its parts do not fit ({error!r:.300})") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def check_format(path: Path, description: Any) -> None:
@@ -129,7 +138,7 @@ def check_format(path: Path, description: Any) -> None:
         raise ModelFileError(f"{path}: damaged: no format version")
     library = description.get("library")
     if not isinstance(library, str) or len(library) > _LONGEST_VERSION:
-        raise ModelFileError(f"{path}: damaged: it does not say which lrrspm wrote it")
+        raise ModelFileError(f"{path}: damaged: no library version")
     if version > FORMAT:
         raise ModelFileError(
             f"{path}: format {version} is newer than this lrrspm {__version__} reads "
@@ -138,7 +147,7 @@ def check_format(path: Path, description: Any) -> None:
 
 
 def _guess(path: Path) -> str:
-    """What a file that is no safetensors file might be."""
+    """Guess what a file that is not a safetensors file might be."""
     with path.open("rb") as file:
         start = file.read(16)
     if not start:

@@ -1,0 +1,7 @@
+"""Pipeline: many images, a chunk at a time, on whatever engine is handed in."""
+
+from .encoding import Encoded, encode_images
+from .engines import Engine, open_engine
+from .sampling import fit_features
+
+__all__ = ["Encoded", "Engine", "encode_images", "fit_features", "open_engine"]

@@ -1,0 +1,9 @@
+"""Support vector machines: vectors -> scores and labels."""
+
+from .kernel import KernelSVM
+from .labels import encode_labels, predict_labels, score_columns
+from .linear import LinearSVM
+
+SVM = LinearSVM | KernelSVM
+
+__all__ = ["SVM", "KernelSVM", "LinearSVM", "encode_labels", "predict_labels", "score_columns"]

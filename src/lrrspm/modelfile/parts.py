@@ -1,0 +1,227 @@
+"""Parts: estimators <-> names, parameters and arrays, all of it checked on the way back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._support import registry
+from ..features import Channel, SpatialPyramidFeatures
+from ..pooling import SpatialPyramid
+from ..svm import SVM, KernelSVM, LinearSVM
+from .checks import check_kinds
+from .container import Tensor
+
+_SVMS: dict[str, type[SVM]] = {"KernelSVM": KernelSVM, "LinearSVM": LinearSVM}
+_KINDS = {"descriptor": "descriptors", "encoder": "encoders", "pooling": "poolings"}
+_FEATURES = ("max_side", "n_samples", "random_state")
+_MOST_CHANNELS = 64
+
+
+class Packed(NamedTuple):
+    """A description as JSON takes it, arrays by name, and packages of others that it needs."""
+
+    description: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    requires: dict[str, str]
+
+
+def pack(features: SpatialPyramidFeatures, svm: SVM) -> Packed:
+    """Describe fitted features and a fitted SVM; refuse what could not be restored."""
+    if not features.reads_plainly:
+        raise ValueError(
+            f"models with features of class {type(features).__name__} cannot be saved: only "
+            "registered descriptors, encoders and poolings can; see lrrspm._support.registry"
+        )
+    arrays: dict[str, NDArray[Any]] = {}
+    requires: dict[str, str] = {}
+    channels = []
+    for place, channel in enumerate(features.channels_):
+        if channel.projection_ is not None:
+            raise ValueError("models with a projection cannot be saved")
+        described: dict[str, Any] = {"levels": list(channel.pyramid.levels)}
+        described["weight"] = float(channel.weight)
+        for role, kind in _KINDS.items():
+            described[role] = _describe(kind, getattr(channel, role), requires)
+        for name in channel.encoder_.derived:
+            arrays[f"channels.{place}.{_plain_name(name)}"] = getattr(channel.encoder_, name)
+        channels.append(described)
+    for name in svm.derived:
+        arrays[f"svm.{_plain_name(name)}"] = getattr(svm, name)
+    parameters = features.get_params(deep=False)
+    svm_parameters = {"C": svm.C} | ({"kernel": svm.kernel} if isinstance(svm, KernelSVM) else {})
+    description = {
+        **{name: as_json(parameters[name]) for name in _FEATURES},
+        "channels": channels,
+        "svm": {"name": type(svm).__name__, "parameters": svm_parameters},
+    }
+    return Packed(description, arrays, requires)
+
+
+def _describe(kind: str, part: Any, requires: dict[str, str]) -> dict[str, Any]:
+    found = registry.registered(kind, part)
+    if found is None:
+        cls = type(part)
+        raise ValueError(
+            f"models with a {cls.__module__}.{cls.__qualname__} cannot be saved: it is not "
+            f"registered; declare an entry point in the group lrrspm.{kind}"
+        )
+    parameters = part.get_params(deep=False)
+    described: dict[str, Any] = {"name": found.name}
+    # A codebook that was given is among the arrays anyway.
+    if "codebook" in parameters:
+        described["codebook_given"] = parameters.pop("codebook") is not None
+    described["parameters"] = {name: as_json(value) for name, value in parameters.items()}
+    if found.package is not None:
+        described["package"] = found.package
+        requires[found.package] = str(found.version)
+    return described
+
+
+def as_json(value: Any) -> Any:
+    """Return a parameter as JSON takes it; None for what JSON cannot hold."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (tuple, list)):
+        return [as_json(item) for item in value]
+    return value if isinstance(value, (int, float, str, bool)) else None
+
+
+def _plain_name(attribute: str) -> str:
+    return attribute.rstrip("_")
+
+
+class Restored(NamedTuple):
+    """Features and SVM with checked parameters, still without arrays."""
+
+    features: SpatialPyramidFeatures
+    svm: SVM
+
+
+def restore(description: dict[str, Any]) -> Restored:
+    """Build features and SVM from a description; every value is checked."""
+    defaults = {name: getattr(SpatialPyramidFeatures(), name) for name in _FEATURES}
+    given = check_kinds({name: description[name] for name in _FEATURES}, defaults)
+    if given["max_side"] is not None and given["max_side"] < 1:
+        raise ValueError(f"max_side is {given['max_side']}")
+    listed = description["channels"]
+    if not isinstance(listed, list) or not 1 <= len(listed) <= _MOST_CHANNELS:
+        raise ValueError(f"channels must be a list of 1 to {_MOST_CHANNELS}")
+    channels = [_restore_channel(one) for one in listed]
+    features = SpatialPyramidFeatures(channels, **given)
+    features.check_parameters()
+    svm = description["svm"]
+    made = _SVMS[svm["name"]]()
+    expected = {"C": made.C} | ({"kernel": made.kernel} if isinstance(made, KernelSVM) else {})
+    parameters = check_kinds(svm["parameters"], expected)
+    made.set_params(**parameters, random_state=given["random_state"])
+    made.check_parameters()
+    return Restored(features, made)
+
+
+def _restore_channel(described: dict[str, Any]) -> Channel:
+    if set(described) != {*_KINDS, "levels", "weight"}:
+        raise ValueError(f"a channel has the keys {sorted(described)}")
+    levels, weight = described["levels"], described["weight"]
+    if not isinstance(levels, list) or not 1 <= len(levels) <= 64:
+        raise ValueError("levels must be a list of 1 to 64 numbers")
+    if any(type(n) is not int for n in levels) or type(weight) not in (int, float):
+        raise ValueError(f"levels are {levels}, the weight is {weight!r}")
+    parts = {role: _restore_part(kind, described[role]) for role, kind in _KINDS.items()}
+    return Channel(**parts, levels=tuple(levels), weight=float(weight))
+
+
+def _restore_part(kind: str, described: dict[str, Any]) -> Any:
+    name, package = described["name"], described.get("package")
+    try:
+        cls = registry.find(kind, name)
+    except registry.MissingPartError:
+        raise MissingPackageError(kind, name, package) from None
+    part = cls()
+    found = registry.registered(kind, part)
+    if found is None or found.package != package:
+        raise MissingPackageError(kind, name, package)
+    defaults = part.get_params(deep=False)
+    defaults.pop("codebook", None)
+    return part.set_params(**check_kinds(described["parameters"], defaults))
+
+
+class MissingPackageError(Exception):
+    """A part of a package that is not installed."""
+
+    def __init__(self, kind: str, name: Any, package: Any) -> None:
+        if isinstance(package, str):
+            text = f"needs the package {package!r} for its {kind[:-1]} {name!r}; install it"
+        else:
+            text = f"damaged: it has an unknown {kind[:-1]} {name!r}"
+        super().__init__(text)
+
+
+def fill(
+    restored: Restored,
+    description: dict[str, Any],
+    tensors: dict[str, Tensor],
+    classes: NDArray[Any],
+    read: Any,
+) -> None:
+    """Check names, kinds and shapes of all arrays, then read them and put them in place."""
+    features, svm = restored
+    channels = features.new_channels()
+    sizes: dict[str, int] = {"c": 1 if len(classes) == 2 else len(classes)}
+    letters: dict[str, tuple[str, dict[str, int]]] = {}
+    own: list[dict[str, int]] = []
+    for place, channel in enumerate(channels):
+        known = {"m": channel.descriptor.n_values}
+        own.append(known)
+        for name, shape in channel.encoder.derived.items():
+            letters[f"channels.{place}.{_plain_name(name)}"] = (shape, known)
+    for name, shape in svm.derived.items():
+        letters[f"svm.{_plain_name(name)}"] = (shape, sizes)
+    if set(tensors) != set(letters):
+        raise ValueError(f"it has the arrays {sorted(tensors)[:20]}, expected {sorted(letters)}")
+    for name, (shape, known) in letters.items():
+        _check_shape(name, tensors[name], shape, known)
+    if any("k" not in known for known in own):
+        raise ValueError("an encoder without atoms")
+    width = sum(
+        SpatialPyramid(channel.levels).n_cells * channel.pooling.width(known["k"], known["m"])
+        for channel, known in zip(channels, own, strict=True)
+    )
+    if sizes["d"] != width:
+        raise ValueError(f"the SVM has {sizes['d']} columns, the features {width}")
+
+    arrays = read()
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} has values that are not finite numbers")
+    for place, (channel, described) in enumerate(
+        zip(channels, description["channels"], strict=True)
+    ):
+        encoder = channel.encoder
+        for name in encoder.derived:
+            setattr(encoder, name, arrays[f"channels.{place}.{_plain_name(name)}"])
+        encoder.n_features_in_ = channel.descriptor.n_values
+        if described["encoder"].get("codebook_given"):
+            assert features.channels is not None
+            for template in (encoder, features.channels[place].encoder):
+                template.set_params(codebook=encoder.codebook_)
+        encoder.ready()
+        channel.encoder_, channel.projection_ = encoder, None
+    features.channels_ = channels
+    for name in svm.derived:
+        setattr(svm, name, arrays[f"svm.{_plain_name(name)}"])
+    svm.classes_ = classes
+    svm.n_features_in_ = width
+
+
+def _check_shape(name: str, tensor: Tensor, letters: str, known: dict[str, int]) -> None:
+    """Check an array by its letters; a letter that is met for the first time is a new size."""
+    if len(tensor.shape) != len(letters) or 0 in tensor.shape:
+        raise ValueError(f"{name} has shape {tensor.shape}, expected {len(letters)} sizes, none 0")
+    for letter, size in zip(letters, tensor.shape, strict=True):
+        if known.setdefault(letter, size) != size:
+            raise ValueError(f"{name} has shape {tensor.shape}, expected {known[letter]}")
+    if tensor.dtype not in ("F32", "F64"):
+        raise ValueError(f"{name} holds {tensor.dtype}, expected F32 or F64")

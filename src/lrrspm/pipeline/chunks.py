@@ -1,0 +1,159 @@
+"""Chunks: the unit of work. Picklable functions that read images and return arrays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._support.parallel import single_blas_thread
+from ..cache import same_key
+from ..descriptors import Descriptor, LocalDescriptors
+from ..images import ImageError, Pixels, read_pixels
+
+if TYPE_CHECKING:
+    from ..features import Channel, Image, SpatialPyramidFeatures
+
+
+class Item(NamedTuple):
+    """One image, by its number among all, and the numbers of the jobs to do for it."""
+
+    number: int
+    image: Image
+    jobs: tuple[int, ...]
+
+
+class Outcome(NamedTuple):
+    """What became of one item.
+
+    ``arrays`` are in the order of the item's jobs, or empty where the image
+    could not be read. ``seconds`` are those of reading, describing, and each job.
+    """
+
+    number: int
+    arrays: list[NDArray[np.float32]]
+    error: ImageError | None
+    seconds: list[float]
+
+
+class Sources:
+    """The different ways in which channels of several features read and describe an image.
+
+    Pixels are read once for all features that read alike, and each different
+    descriptor is computed once.
+    """
+
+    def __init__(self) -> None:
+        self._readers: list[tuple[SpatialPyramidFeatures, set[bool]]] = []
+        self._descriptors: list[tuple[int, Descriptor]] = []
+        self._reader_keys: list[Any] = []
+        self._descriptor_keys: list[Any] = []
+
+    def add(self, features: SpatialPyramidFeatures, channel: Channel) -> int:
+        """Return the number of a channel's descriptor; equal ones share one."""
+        if features.reader not in self._reader_keys:
+            self._reader_keys.append(features.reader)
+            self._readers.append((features, set()))
+        reader = self._reader_keys.index(features.reader)
+        self._readers[reader][1].add(bool(channel.descriptor.color))
+        key = (reader, same_key(channel.descriptor))
+        if key not in self._descriptor_keys:
+            self._descriptor_keys.append(key)
+            self._descriptors.append((reader, channel.descriptor))
+        return self._descriptor_keys.index(key)
+
+    def describe(
+        self, index: int, image: Image, wanted: set[int], seconds: list[float]
+    ) -> dict[int, LocalDescriptors]:
+        """Read an image and compute the wanted descriptors; adds seconds of both steps."""
+        pixels: dict[int, Pixels] = {}
+        found = {}
+        try:
+            for number in sorted(wanted):
+                reader, descriptor = self._descriptors[number]
+                start = time.perf_counter()
+                if reader not in pixels:
+                    pixels[reader] = self._read(reader, image)
+                middle = time.perf_counter()
+                found[number] = descriptor.describe(descriptor.pick(pixels[reader]))
+                seconds[0] += middle - start
+                seconds[1] += time.perf_counter() - middle
+        except ImageError:
+            raise
+        except ValueError as error:
+            if isinstance(image, np.ndarray):
+                raise ValueError(f"image {index}: {error}") from error
+            raise
+        return found
+
+    def _read(self, reader: int, image: Image) -> Pixels:
+        features, colors = self._readers[reader]
+        if features.reads_plainly:
+            return read_pixels(image, features.max_side, gray=False in colors, color=True in colors)
+        return features.read(image)
+
+
+class Draw(NamedTuple):
+    """A job: draw random descriptors of an image."""
+
+    source: int
+    quota: int
+    seed: int
+    places: dict[int, int]
+    """Place of each image, by its number, among those of the sample."""
+
+
+def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item]) -> list[Outcome]:
+    """Draw descriptors from the images of a chunk."""
+    outcomes = []
+    for item in items:
+        seconds = [0.0, 0.0]
+        arrays, error = [], None
+        try:
+            wanted = {draws[job].source for job in item.jobs}
+            found = sources.describe(item.number, item.image, wanted, seconds)
+            for job in item.jobs:
+                draw = draws[job]
+                values = found[draw.source].values
+                arrays.append(_draw(values, draw.quota, draw.seed, draw.places[item.number]))
+        except ImageError as failure:
+            error = failure
+        outcomes.append(Outcome(item.number, arrays, error, seconds))
+    return outcomes
+
+
+def _draw(values: NDArray[np.float32], quota: int, seed: int, place: int) -> NDArray[np.float32]:
+    """Draw random rows of one image; its place among the images is part of the seed."""
+    if quota >= len(values):
+        return values
+    rng = np.random.default_rng((seed, place))
+    return values[np.sort(rng.choice(len(values), quota, replace=False))]
+
+
+def encode_chunk(
+    sources: Sources, channels: Sequence[tuple[int, Channel]], items: Sequence[Item]
+) -> list[Outcome]:
+    """Compute vectors of the images of a chunk.
+
+    A job is a fitted channel with the number of its source.
+    """
+    outcomes = []
+    with single_blas_thread():
+        for item in items:
+            seconds = [0.0] * (2 + len(channels))
+            arrays, error = [], None
+            try:
+                wanted = {channels[job][0] for job in item.jobs}
+                found = sources.describe(item.number, item.image, wanted, seconds)
+                for job in item.jobs:
+                    start = time.perf_counter()
+                    source, channel = channels[job]
+                    arrays.append(channel.vector(found[source]))
+                    seconds[2 + job] = time.perf_counter() - start
+            except ImageError as failure:
+                error = failure
+            outcomes.append(Outcome(item.number, arrays, error, seconds))
+    return outcomes

@@ -1,0 +1,202 @@
+"""Encoding: vectors of many images for several features, each image read once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._support.stages import Stages
+from ..cache import FeatureStore, part_key, plain
+from .chunks import Item, Sources, encode_chunk
+from .engines import Engine
+from .timing import divided
+from .unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from ..features import Channel, Image, SpatialPyramidFeatures
+
+
+class Encoded(NamedTuple):
+    """Vectors of images.
+
+    Attributes
+    ----------
+    matrices : list of ndarray of shape (n, n_features), float32
+        One per features; images that were skipped have no row.
+    skipped : dict of int to str
+        Indices of images that could not be read, and the reasons.
+    seconds : list of float
+        Seconds of coding and pooling per features.
+    """
+
+    matrices: list[NDArray[np.float32]]
+    skipped: dict[int, str]
+    seconds: list[float]
+
+
+def encode_images(
+    features: Sequence[SpatialPyramidFeatures],
+    images: Sequence[Image],
+    engine: Engine,
+    stages: Stages,
+    skip: bool = False,
+    store: FeatureStore | None = None,
+) -> Encoded:
+    """Compute vectors of images for several fitted features, reading each image once.
+
+    With ``skip``, images that cannot be read are left out; without, the first
+    one raises. A ``store`` of None is that of each features' own ``cache``.
+    """
+    stores = Stores(features, store)
+    sources = Sources()
+    columns = [
+        _Column(number, sources.add(feature, channel), channel, len(images), feature, stores)
+        for number, feature in enumerate(features)
+        for channel in feature.channels_
+    ]
+    skipped: dict[int, str] = {}
+    try:
+        with stores.main.timed(stages):
+            digests = stores.main.digests(images, engine.threads)
+            for column in columns:
+                column.look_up(digests)
+        spent = _encode(columns, sources, images, digests, stores, engine, stages, skip, skipped)
+    finally:
+        for column in columns:
+            column.shelf.flush()
+    Unreadable(stores.main).keep(digests, skipped)
+    matrices, seconds = [], []
+    for number, feature in enumerate(features):
+        own = [c for c, column in enumerate(columns) if column.owner == number]
+        parts = [columns[c].matrix for c in own]
+        if skipped:
+            parts = [np.delete(part, sorted(skipped), axis=0) for part in parts]
+        matrices.append(feature.weigh(parts))
+        seconds.append(float(spent[2:][own].sum()))
+    return Encoded(matrices, skipped, seconds)
+
+
+class Stores:
+    """The store of several features; a features class of one's own has none.
+
+    Nobody knows how another class reads images, so what it computes is not kept.
+    """
+
+    def __init__(
+        self, features: Sequence[SpatialPyramidFeatures], store: FeatureStore | None
+    ) -> None:
+        self._none = FeatureStore(None)
+        caches = [feature.cache for feature in features if feature.reads_plainly]
+        self.main = store or FeatureStore(caches[0] if caches else None)
+
+    def of(self, features: SpatialPyramidFeatures) -> FeatureStore:
+        """Return the store that one of the features may use."""
+        return self.main if features.reads_plainly else self._none
+
+
+class _Column:
+    """The vectors of all images in one channel.
+
+    Attributes
+    ----------
+    owner : int
+        Number of the features that the channel belongs to.
+    source : int
+        Number of its descriptor among the sources.
+    matrix : ndarray of shape (N, n_features), float32
+    missing : set of int
+        Rows that are still to be computed.
+    """
+
+    def __init__(
+        self,
+        owner: int,
+        source: int,
+        channel: Channel,
+        n_images: int,
+        features: SpatialPyramidFeatures,
+        stores: Stores,
+    ) -> None:
+        self.owner, self.source, self.channel = owner, source, channel
+        self.matrix = np.empty((n_images, channel.n_features), np.float32)
+        self.missing = set(range(n_images))
+        store = stores.of(features)
+        about = vector_key(features, channel) if store.active else None
+        self.shelf = store.shelf("vectors", about)
+
+    def look_up(self, digests: Sequence[str | None]) -> None:
+        """Fill in the rows that the store has."""
+        places = defaultdict(list)
+        for index, digest in enumerate(digests):
+            places[digest].append(index)
+        for digest, vector in self.shelf.fetch(places):
+            self.matrix[places[digest]] = vector
+            self.missing.difference_update(places[digest])
+
+
+def vector_key(features: SpatialPyramidFeatures, channel: Channel) -> dict[str, Any] | None:
+    """Return what a channel's vectors depend on, or None if that is not known for sure."""
+    encoder = channel.encoder_
+    parts = {
+        "descriptor": part_key("descriptors", channel.descriptor),
+        "encoder": part_key("encoders", encoder, without=_LEARNING),
+        "pooling": part_key("poolings", channel.pooling),
+    }
+    if channel.projection_ is not None:
+        parts["projection"] = part_key("projections", channel.projection_)
+    if None in parts.values():
+        return None
+    owners = [encoder] if channel.projection_ is None else [encoder, channel.projection_]
+    arrays = [{name: plain(getattr(part, name)) for name in part.derived} for part in owners]
+    return {
+        **parts,
+        "levels": plain(channel.pyramid.levels),
+        "max_side": features.max_side,
+        "atoms": encoder.n_atoms,
+        "arrays": arrays,
+    }
+
+
+_LEARNING = ("codebook", "codebook_size", "random_state")
+
+
+def _encode(
+    columns: Sequence[_Column],
+    sources: Sources,
+    images: Sequence[Image],
+    digests: Sequence[str | None],
+    stores: Stores,
+    engine: Engine,
+    stages: Stages,
+    skip: bool,
+    skipped: dict[int, str],
+) -> NDArray[np.float64]:
+    """Compute what is missing; returns seconds of reading, describing and each column."""
+    todo = sorted(set().union(*(column.missing for column in columns)))
+    items = [
+        Item(i, images[i], tuple(c for c, column in enumerate(columns) if i in column.missing))
+        for i in todo
+    ]
+    work = partial(encode_chunk, sources, [(column.source, column.channel) for column in columns])
+    with divided(stages, ["read", "describe", *("encode" for _ in columns)]) as spent:
+        outcomes = engine.map_chunks(work, items)
+        for item, outcome in zip(
+            items, stages.track("encoding images", outcomes, len(items)), strict=True
+        ):
+            spent += outcome.seconds
+            if outcome.error is not None:
+                if not skip:
+                    raise outcome.error
+                skipped[item.number] = outcome.error.reason
+                continue
+            digest = digests[item.number]
+            kept = digest if stores.main.unchanged(item.image, digest) else None
+            for job, vector in zip(item.jobs, outcome.arrays, strict=True):
+                columns[job].matrix[item.number] = vector
+                columns[job].shelf.put(kept, columns[job].matrix[item.number])
+    return spent

@@ -1,0 +1,280 @@
+"""Sampling: random descriptors of many images, and the channels fitted to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from .._support.stages import Stages
+from ..cache import FeatureStore, Shelf, hash_of, part_key
+from ..encoders import CodebookEncoder, Encoder, Progress
+from .chunks import Draw, Item, Sources, sample_chunk
+from .encoding import Stores
+from .engines import Engine
+from .timing import divided
+from .unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from ..features import Channel, Image, SpatialPyramidFeatures
+
+
+def fit_features(
+    features: Sequence[SpatialPyramidFeatures],
+    images: Sequence[Image],
+    members: Sequence[NDArray[np.int64]],
+    engine: Engine,
+    stages: Stages,
+    skip: bool = False,
+    store: FeatureStore | None = None,
+) -> dict[int, str]:
+    """Fit several features, each to its own members of images, reading each image once.
+
+    Channels with the same descriptor, seed, members and number of samples share
+    their sample, and k-means codebooks of one size learned from it.
+    ``features[i].fit`` on the members alone gives the same bits.
+
+    Returns
+    -------
+    dict of int to str
+        With ``skip``, indices of images that cannot be read, and the reasons;
+        if there are any, nothing was fitted. Images that are no members may be
+        among them. Without ``skip`` the first one raises.
+    """
+    stores = Stores(features, store)
+    sources = Sources()
+    plans = _make_plans(features, members, sources)
+    codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None)
+    unreadable = Unreadable(stores.main)
+    with stores.main.timed(stages):
+        digests = stores.main.digests(images, engine.threads)
+        for plan in plans:
+            plan.look_up(stores.of(plan.owner), codebooks, digests)
+    skipped: dict[int, str] = {}
+    try:
+        if skip and stores.main.active:
+            skipped = unreadable.try_again(features[0], images, digests, engine)
+        if not skipped:
+            _sample(plans, sources, images, digests, stores, engine, stages, skip, skipped)
+    finally:
+        unreadable.keep(digests, skipped)
+        for plan in plans:
+            # The next try is without the skipped images, and draws other samples.
+            plan.samples.discard() if skipped else plan.samples.flush()
+    if skipped:
+        return skipped
+    with stages.timed("codebook"):
+        for number, plan in enumerate(plans, start=1):
+            name = "learning codebook" + (f" {number}" if len(plans) > 1 else "")
+            plan.fit_channels(codebooks, engine, partial(stages.tell, name))
+    for number, feature in enumerate(features):
+        fitted = {c: channel for plan in plans for o, c, channel in plan.channels if o == number}
+        feature.channels_ = [fitted[c] for c in range(len(fitted))]
+    return {}
+
+
+def _make_plans(
+    features: Sequence[SpatialPyramidFeatures],
+    members: Sequence[NDArray[np.int64]],
+    sources: Sources,
+) -> list[_Plan]:
+    """List the samples that several features need; channels alike share one."""
+    plans: dict[Any, _Plan] = {}
+    for owner, (feature, indices) in enumerate(zip(features, members, strict=True)):
+        feature.check_parameters()
+        rng = check_random_state(feature.random_state)
+        seed, encoder_seed = (int(n) for n in rng.randint(2**31, size=2))
+        for number, channel in enumerate(feature.new_channels()):
+            encoder = channel.encoder
+            if "random_state" in encoder.get_params() and encoder.random_state is None:
+                encoder.set_params(random_state=encoder_seed)
+            source = sources.add(feature, channel)
+            key = (source, seed, feature.n_samples, np.asarray(indices).tobytes())
+            if key not in plans:
+                places = {int(index): place for place, index in enumerate(indices)}
+                quota = max(1, round(feature.n_samples / len(indices)))
+                plans[key] = _Plan(feature, Draw(source, quota, seed, places))
+            plans[key].channels.append((owner, number, channel))
+    return list(plans.values())
+
+
+class _Rows:
+    """A growing matrix: few large arrays, where a list of parts would fragment memory."""
+
+    def __init__(self) -> None:
+        self._rows = np.empty((0, 0), np.float32)
+        self._used = 0
+
+    def append(self, part: NDArray[np.float32]) -> None:
+        if self._used + len(part) > len(self._rows):
+            grown = np.empty((2 * (self._used + len(part)), part.shape[1]), np.float32)
+            grown[: self._used] = self._rows[: self._used] if self._used else 0
+            self._rows = grown
+        self._rows[self._used : self._used + len(part)] = part
+        self._used += len(part)
+
+    def values(self) -> NDArray[np.float32]:
+        return self._rows[: self._used]
+
+    def clear(self) -> None:
+        self._rows = self._rows[:0].copy()
+        self._used = 0
+
+
+class _Plan:
+    """A sample to be drawn, and the channels to fit to it.
+
+    Attributes
+    ----------
+    owner : SpatialPyramidFeatures
+        The first features that need the sample.
+    draw : Draw
+    channels : list of (int, int, Channel)
+        Number of the features, number of the channel, and the channel.
+    rows : _Rows
+        The sample.
+    learned : dict
+        Codebooks by the recipe they were learned by.
+    samples : Shelf
+        Rows that were drawn, until their codebooks are learned.
+    drawn : dict
+        Rows found there, by the image's index.
+    """
+
+    def __init__(self, owner: SpatialPyramidFeatures, draw: Draw) -> None:
+        self.owner, self.draw = owner, draw
+        self.channels: list[tuple[int, int, Channel]] = []
+        self.rows = _Rows()
+        self.learned: dict[str, NDArray[Any]] = {}
+        self.samples = FeatureStore(None).shelf("samples", None)
+        self.drawn: dict[int, NDArray[np.float32]] = {}
+        self._names: dict[str, str] = {}
+
+    @property
+    def complete(self) -> bool:
+        """True if every codebook is there already."""
+        return all(_recipe(channel) in self.learned for _, _, channel in self.channels)
+
+    def look_up(self, store: FeatureStore, codebooks: Shelf, digests: Sequence[str | None]) -> None:
+        """Take from a store what an earlier run left there."""
+        # Nobody can ask again for results of a seed that was never named.
+        if self.owner.random_state is None or not store.active:
+            return
+        descriptor = part_key("descriptors", self.channels[0][2].descriptor)
+        if descriptor is None:
+            return
+        members = [digests[index] for index in self.draw.places]
+        about = {
+            "descriptor": descriptor,
+            "max_side": self.owner.max_side,
+            "seed": self.draw.seed,
+            "quota": self.draw.quota,
+            "members": hash_of(members),
+        }
+        if None not in members:
+            recipes = {
+                _recipe(channel)
+                for _, _, channel in self.channels
+                if part_key("encoders", channel.encoder) is not None
+            }
+            self._names = {recipe: hash_of([about, recipe]) for recipe in recipes if recipe}
+        found = dict(codebooks.fetch(self._names.values()))
+        self.learned = {
+            recipe: found[name] for recipe, name in self._names.items() if name in found
+        }
+        self.samples = store.shelf("samples", about)
+        if not self.complete:
+            index_of = {str(place): index for index, place in self.draw.places.items()}
+            for name, values in self.samples.fetch(index_of):
+                self.drawn[index_of[name]] = values
+
+    def fit_channels(self, codebooks: Shelf, engine: Engine, progress: Progress) -> None:
+        """Fit the channels; each codebook is learned once."""
+        rows = self.rows.values()
+        for _, _, channel in self.channels:
+            recipe, encoder = _recipe(channel), channel.encoder
+            if recipe is None:
+                channel.fit_on(rows, engine.threads, progress)
+                continue
+            if recipe not in self.learned:
+                self.learned[recipe] = encoder.learn(rows, engine.threads, progress)
+                codebooks.put(self._names.get(recipe), self.learned[recipe])
+                codebooks.flush()
+            codebook = self.learned[recipe]
+            # Where all came from a store nothing was drawn, and nothing is needed.
+            encoder.set_params(codebook=codebook)
+            channel.fit_on(rows if len(rows) else codebook[:1], engine.threads, progress)
+            for one in (encoder, channel.encoder_):
+                one.set_params(codebook=None)
+        self.samples.discard()
+        self.rows.clear()
+
+
+def _recipe(channel: Channel) -> str | None:
+    """Return what a codebook depends on besides the sample; None if it cannot be shared.
+
+    Only plain k-means is shared between classes. Another class's own way to
+    learn is shared among equals of a registered class, and never otherwise.
+    """
+    encoder: Encoder = channel.encoder
+    if not isinstance(encoder, CodebookEncoder) or channel.projection is not None:
+        return None
+    if encoder.codebook is not None or not isinstance(encoder.random_state, Integral):
+        return None
+    if encoder.shares_codebook:
+        recipe: Any = {"k-means": encoder.codebook_size, "seed": int(encoder.random_state)}
+    else:
+        recipe = part_key("encoders", encoder)
+        if recipe is None:
+            return None
+    return json.dumps(recipe, sort_keys=True)
+
+
+def _sample(
+    plans: Sequence[_Plan],
+    sources: Sources,
+    images: Sequence[Image],
+    digests: Sequence[str | None],
+    stores: Stores,
+    engine: Engine,
+    stages: Stages,
+    skip: bool,
+    skipped: dict[int, str],
+) -> None:
+    """Draw the samples of several plans, reading each image once."""
+    plans = [plan for plan in plans if not plan.complete]
+    items = []
+    for index in sorted(set().union(*(plan.draw.places for plan in plans))):
+        jobs = (
+            n
+            for n, plan in enumerate(plans)
+            if index in plan.draw.places and index not in plan.drawn
+        )
+        items.append(Item(index, images[index], tuple(jobs)))
+    work = partial(sample_chunk, sources, [plan.draw for plan in plans])
+    with divided(stages, ["read", "describe"]) as spent:
+        outcomes = engine.map_chunks(work, items)
+        for item, outcome in zip(
+            items, stages.track("reading images", outcomes, len(items)), strict=True
+        ):
+            spent += outcome.seconds
+            if outcome.error is not None:
+                if not skip:
+                    raise outcome.error
+                skipped[item.number] = outcome.error.reason
+                continue
+            unchanged = stores.main.unchanged(item.image, digests[item.number])
+            drawn = dict(zip(item.jobs, outcome.arrays, strict=True))
+            for n, plan in enumerate(plans):
+                if n in drawn:
+                    if unchanged:
+                        plan.samples.put(str(plan.draw.places[item.number]), drawn[n])
+                    plan.rows.append(drawn[n])
+                elif item.number in plan.drawn:
+                    plan.rows.append(plan.drawn.pop(item.number))
