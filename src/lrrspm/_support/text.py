@@ -6,3 +6,10 @@ from __future__ import annotations
 def printable(value: object) -> str:
     """Return text with control and invisible characters escaped."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 image", "1,200 images", "2 classes"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
