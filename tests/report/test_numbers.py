@@ -98,6 +98,7 @@ def test_evaluation_without_mistakes():
     page = report(Evaluation(["x", "y"], [np.diag([3, 4])], 7))
     assert "None: every test image was classified correctly." in page.text
     assert "Most confused pairs" not in page.text
+    assert "explain" not in [row[0] for row in page.table("stage")]
     assert "weakest class" not in page.text
     assert not page.named("img")
 
@@ -232,7 +233,7 @@ def test_parameters_are_flattened():
 
 
 def test_versions_and_machine():
-    rows = dict(report().table("what", "version"))
+    rows = dict(report().table("what", "value"))
     assert rows["numpy"] == np.__version__
     assert {"made", "commit", "Python", "BLAS", "system", "processor", "cores"} <= rows.keys()
 

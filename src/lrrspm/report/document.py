@@ -124,9 +124,6 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
 
 def _evaluation(name: str, found: Evaluation, stages: Stages) -> dict[str, Any]:
     """Return what is shown of one method."""
-    with stages.timed("explain"):
-        tracked = stages.track("explaining mistakes", found.mistakes, len(found.mistakes))
-        mistakes = [show(mistake) for mistake in tracked]
     return {
         "name": name,
         "accuracy": _accuracy(found),
@@ -138,8 +135,14 @@ def _evaluation(name: str, found: Evaluation, stages: Stages) -> dict[str, Any]:
             for pair in confused_pairs(found, _PAIRS)
         ],
         "matrix": lay_out(found),
-        "mistakes": mistakes,
+        "mistakes": _mistakes(found, stages) if found.mistakes else [],
     }
+
+
+def _mistakes(found: Evaluation, stages: Stages) -> list[dict[str, Any]]:
+    with stages.timed("explain"):
+        tracked = stages.track("explaining mistakes", found.mistakes, len(found.mistakes))
+        return [show(mistake) for mistake in tracked]
 
 
 def _accuracy(found: Evaluation) -> str:

@@ -123,10 +123,7 @@ def to_html(page: Page) -> str:
 
 def html_table(table: Table) -> str:
     """Return one table with its title and notes as HTML."""
-    macros = _environment().get_template("macros.html").module
-    return str(
-        macros.table(table.header, table.rows, title=table.title, notes=table.notes, marked=True)  # type: ignore[attr-defined]
-    )
+    return render("table.html", block=table)
 
 
 def render(template: str, **values: Any) -> str:
