@@ -3,10 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
-from lrrspm.evaluation.mistakes import Measured
 from lrrspm.images.audit import Finding
 from lrrspm.report import write_report
-from tests.report.reports import made_result, made_run
+from tests.report.reports import made_evaluation, made_run
 
 NAMES = [
     "MITinsidecity",
@@ -19,7 +18,7 @@ NAMES = [
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """Two methods, so that one is folded away, and a finding, which is so too."""
+    """Write a report of two methods, one of them folded, with a folded finding."""
     path = tmp_path_factory.mktemp("report") / "report.html"
     found = {
         "images": 3,
@@ -27,14 +26,13 @@ def report(tmp_path_factory):
         "findings": [Finding("broken", ["a/very/long/path" * 9], "cannot be read")],
         "counts": {"broken": 1},
     }
-    results = {name: made_result(5, wrong, NAMES) for name, wrong in (("VQ", 0.2), ("LLC", 0.4))}
-    measured = {name: Measured(result, []) for name, result in results.items()}
-    write_report(path, made_run(audit=found), measured)
+    evaluations = {n: made_evaluation(5, wrong, NAMES) for n, wrong in (("VQ", 0.2), ("LLC", 0.4))}
+    write_report(path, made_run(audit=found), evaluations)
     return path.as_uri()
 
 
 def hidden(page):
-    """Tables that are wider than what is seen of them, but for matrices: columns and pixels."""
+    """Return header and width of the tables, matrices excepted, that are partly out of sight."""
     return page.locator(".table:not(:has(.confusion))").evaluate_all(
         "tables => tables.filter(table => table.scrollWidth > table.clientWidth)"
         ".map(table => [table.querySelector('thead').innerText, table.scrollWidth])"
@@ -42,24 +40,24 @@ def hidden(page):
 
 
 @pytest.mark.parametrize("width", [360, 390, 700, 1280])
-def test_tables_are_seen_whole(opened, report, width):
+def test_tables_fit_the_screen(opened, report, width):
     page = opened(report, width, 800)
     for summary in page.locator("summary").all():
         summary.click()
     assert hidden(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    header = page.locator("thead", has_text="most often taken for").first
+    header = page.locator("thead", has_text="most often confused with").first
     expect(header.get_by_text("accuracy %")).to_be_visible()
-    expect(header.get_by_text("test pictures")).to_be_visible(visible=width > 480)
+    expect(header.get_by_text("test images")).to_be_visible(visible=width > 480)
 
 
-def test_what_is_folded_away_is_printed(opened, report):
+def test_folded_parts_are_printed(opened, report):
     page = opened(report)
     folded = page.locator("details table")
     assert folded.count() > 3
     assert not any(seen(folded))
     page.emulate_media(media="print")
-    for _ in range(100):  # what was folded is laid out with one of the next frames
+    for _ in range(100):  # folded parts are laid out in one of the next frames
         if all(seen(folded)):
             return
         page.wait_for_timeout(100)

@@ -1,4 +1,4 @@
-"""Reports taken apart, made up, and written by the commands."""
+"""Helpers: parse reports, make their input, and run the commands that write them."""
 
 import re
 import shlex
@@ -10,16 +10,18 @@ from typer.testing import CliRunner
 
 from lrrspm._support.stages import Stages
 from lrrspm.cli import app
-from lrrspm.report import Run
+from lrrspm.evaluation.results import Evaluation
+from lrrspm.report import Run, make_report
 
 _VOID = {"br", "img", "meta", "hr"}
 
 
 class Parsed(HTMLParser):
-    """A page taken apart; what is not closed in its order is an error."""
+    """A parsed page; tags that are not closed in order are an error."""
 
     def __init__(self, text):
         super().__init__()
+        self.source = text
         self.open: list[str] = []
         self.tags: list[tuple[str, dict[str, str]]] = []
         self.tables: list[list[list[str]]] = []
@@ -61,7 +63,7 @@ class Parsed(HTMLParser):
         return [attributes for name, attributes in self.tags if name == tag]
 
     def table(self, *header):
-        """Rows of the table that begins with these column names."""
+        """Return the rows of the one table whose header starts with these names."""
         (found,) = [rows for rows in self.tables if tuple(rows[0][: len(header)]) == header]
         return found[1:]
 
@@ -74,7 +76,7 @@ def parse(path):
 
 
 def check_alone(text, found):
-    """Nothing is fetched, nothing is run."""
+    """Check that the page fetches nothing and runs nothing."""
     policy = found.named("meta")[1]
     assert policy["http-equiv"] == "Content-Security-Policy"
     assert policy["content"].startswith("default-src 'none'; img-src data:; ")
@@ -91,8 +93,10 @@ def check_alone(text, found):
 
 
 def matrix_cells(text):
-    """Colour and words of the cells that are not empty, by the names of their row and column."""
-    (found,) = re.findall(r'<table class="confusion.*?</table>|<svg class="heat.*?</svg>', text)
+    """Return color and words of each cell that is not empty, by the names of row and column."""
+    (found,) = re.findall(
+        r'<table class="confusion.*?</table>|<svg class="heat.*?</svg>', text, re.S
+    )
     root = ElementTree.fromstring(found)
     if root.tag == "table":
         head, *rows = root.iter("tr")
@@ -102,7 +106,7 @@ def matrix_cells(text):
             for over, cell in zip(head[1:], row[1:], strict=True)
             if cell.attrib
         }
-    # Letters stand 8 below the upper end of their row, or right of the left end of their column.
+    # A name starts 8 below the top of its row, or 8 right of the left side of its column.
     columns = {
         int(place): name
         for place, name in re.findall(r'translate\((\d+) \d+\) rotate\(-90\)">(.+?)<', found)
@@ -117,11 +121,12 @@ def matrix_cells(text):
 
 
 def typed(*arguments):
-    """What a shell would have to be told."""
+    """Return a command as it is typed in a shell."""
     return shlex.join(["lrrspm", *map(str, arguments)])
 
 
 def run(*arguments, code=0):
+    """Run a command, and check its exit code."""
     done = CliRunner().invoke(app, [str(a) for a in arguments])
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -132,33 +137,31 @@ def run(*arguments, code=0):
 FAST = ["--codebook-size", "8", "--jobs", "1"]
 
 
-def made_result(n_classes, wrong, names=None):
-    """A result of four splits with a share of wrong answers, spread over a few other classes.
+def made_evaluation(n_classes, wrong, names=None):
+    """Make an evaluation of four splits with a share of wrong predictions.
 
-    No two classes have as many test pictures, and no two stages take as long, so that a number
-    in another's place is seen.
+    No two classes have the same number of test images, and no two stages take the same time, so
+    that a number in the wrong place is seen.
     """
-    counts = np.zeros((n_classes, n_classes), int)
     rng = np.random.default_rng(0)
-    for i in range(n_classes):
-        misses = rng.binomial(60 + 4 * i, wrong)
-        counts[i, i] = 60 + 4 * i - misses
-        np.add.at(counts[i], rng.choice(np.delete(np.arange(n_classes), i), misses), 1)
-    per_class = (100 * np.diag(counts) / counts.sum(axis=1)).tolist()
-    splits = np.mean(per_class) + np.array([0, -2, 3, -1])
-    names = names or [f"class number {i:03}" for i in range(n_classes)]
-    return {
-        "accuracy": {"mean": splits.mean(), "std": splits.std(ddof=1), "splits": splits.tolist()},
-        "per_class": dict(zip(names, per_class, strict=True)),
-        "confusion": counts.tolist(),
-        "seconds": {"encode": 1 + wrong, "train": 2 + wrong, "test": 3 + wrong},
-        "images": 90 * n_classes,
-        "classes": n_classes,
-        "class_names": names,
-    }
+    confusions = []
+    for _ in range(4):
+        counts = np.zeros((n_classes, n_classes), np.int64)
+        for i in range(n_classes):
+            misses = rng.binomial(15 + i, wrong)
+            counts[i, i] = 15 + i - misses
+            np.add.at(counts[i], rng.choice(np.delete(np.arange(n_classes), i), misses), 1)
+        confusions.append(counts)
+    return Evaluation(
+        class_names=names or [f"class number {i:03}" for i in range(n_classes)],
+        confusions=confusions,
+        images=90 * n_classes,
+        seconds={"encode": 1 + wrong, "train": 2 + wrong, "test": 3 + wrong},
+    )
 
 
 def made_run(**changes):
+    """Make the description of a run; ``changes`` are fields of it."""
     stages = Stages()
     stages.add("read", 1.5)
     classes = {"a": 1, "b": 2}
@@ -168,3 +171,13 @@ def made_run(**changes):
         classes, [],
     )  # fmt: skip
     return given._replace(**changes)
+
+
+def report(evaluations=None, **changes):
+    """Parse the report of evaluations by method, or of one evaluation."""
+    if isinstance(evaluations, Evaluation):
+        evaluations = {"LrrSPM": evaluations}
+    text = make_report(made_run(**changes), evaluations or {})
+    found = Parsed(text)
+    check_alone(text, found)
+    return found

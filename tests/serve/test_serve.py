@@ -84,7 +84,7 @@ def test_explanations_are_those_of_the_library(client, model_path, picture, labe
     ]
     assert (found["width"], found["height"], found["preview"]) == (48, 48, None)
     colours = np.asarray(decoded(found["map"], "image/png"))
-    np.testing.assert_array_equal(colours, drawing.evidence_colours(expected.map))
+    np.testing.assert_array_equal(colours, drawing.evidence_colors(expected.map))
 
 
 def decoded(uri, kind):

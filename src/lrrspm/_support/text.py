@@ -8,7 +8,8 @@ def printable(value: object) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value))
 
 
-def plural(count: int, word: str) -> str:
-    """Return a number with its word: "1 image", "2 images", "1,200 classes"."""
-    ending = "" if count == 1 else "es" if word.endswith("s") else "s"
-    return f"{count:,} {word}{ending}"
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 image", "1,200 images", "2 classes"."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"

@@ -260,8 +260,8 @@ def _write_page(results: Results, options: Options, path: Path) -> Path:
     if path.suffix == ".md":
         folder = path.parent / "figures"
         folder.mkdir(exist_ok=True)
-        for picture in page.pictures():
-            write_atomically(folder / f"{picture.name}.svg", picture.svg)
+        for figure in page.figures():
+            write_atomically(folder / f"{figure.name}.svg", figure.svg)
         content = to_markdown(page, folder.name)
     else:
         content = to_html(page)

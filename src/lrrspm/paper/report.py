@@ -7,7 +7,7 @@ from typing import Any
 from .. import config
 from .._support.environment import short_commit
 from ..datasets import DATASETS
-from ..report.page import Bullets, Heading, Page, Picture, Table, Text
+from ..report.page import Bullets, Figure, Heading, Page, Table, Text
 from . import experiments, figures, notes
 from .experiments import FIGURES, PARTS, TABLES, Options, needed
 from .published import read_published
@@ -135,7 +135,7 @@ def _add_figure(page: Page, name: str, results: Results, options: Options) -> No
     figure = figures.draw(name, results, options)
     if figure is not None:
         caption = _CAPTIONS[name](results, options)[0]
-        page.add(Picture(name, figures.to_bytes(figure, "svg"), caption))
+        page.add(Figure(name, figures.to_bytes(figure, "svg"), caption))
     page.add(Text(say(name, results, options)))
 
 

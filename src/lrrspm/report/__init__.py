@@ -1,5 +1,5 @@
-"""The report: one HTML file on what a classifier does, for people to look at."""
+"""The report: one HTML file on how good a classifier is, and what it gets wrong."""
 
-from .whole import Run, make_report, write_report
+from .document import Run, make_report, write_report
 
 __all__ = ["Run", "make_report", "write_report"]

@@ -1,4 +1,4 @@
-"""Static pictures: predictions, and evidence laid over a picture."""
+"""Drawings as PNG: predictions, and evidence over an image."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from ..evidence import Explanation
 
-# Blue and orange keep apart for colour-blind readers too; a word says it as well.
+# Blue and orange differ for color-blind readers too; words say the same.
 FOR, AGAINST = "#1f6fb4", "#d1620a"
-_STRONGEST = 0.85  # of the picture below something is left to see
-_PALE = 0.6  # as much white over it; the page of lrrspm serve does the same
+_STRONGEST = 0.85  # opacity: some of the image still shows through
+_PALE = 0.6  # opacity of the white over the image; the page of lrrspm serve does the same
 
 
 def draw_predictions(
@@ -34,7 +34,7 @@ def draw_predictions(
     predicted: Sequence[str],
     columns: int = 6,
 ) -> None:
-    """Write a PNG of pictures with what they were taken for, and what they are if that is wrong."""
+    """Write a PNG of images with their predicted classes, and the true ones if these differ."""
     from matplotlib.figure import Figure
 
     rows = -(-len(images) // columns)
@@ -44,33 +44,33 @@ def draw_predictions(
         axis.set_axis_off()
     for axis, image, label, guess in zip(axes, images, truth, predicted, strict=False):
         axis.imshow(read_image(image), cmap="gray", vmin=0, vmax=1)
-        right = label == guess
-        title = _name(guess) if right else f"{_name(guess)}\nwrong, is {_name(label)}"
-        axis.set_title(title, fontsize=8, color=FOR if right else AGAINST, parse_math=False)
+        correct = label == guess
+        title = _name(guess) if correct else f"{_name(guess)}\ntrue class: {_name(label)}"
+        axis.set_title(title, fontsize=8, color=FOR if correct else AGAINST, parse_math=False)
     _save(figure, path)
 
 
 def draw_explanation(
     path: str | os.PathLike[str],
-    picture: NDArray[np.uint8],
+    image: NDArray[np.uint8],
     explanation: Explanation,
     ranked: Sequence[tuple[str, float]],
 ) -> None:
-    """Write a PNG of a picture, the evidence over it, and the scores of the best classes.
+    """Write a PNG of an image, the evidence over it, and the scores of the best classes.
 
     Parameters
     ----------
     path : path
-    picture : array of shape (h, w, 3), uint8
+    image : array of shape (h, w, 3), uint8
     explanation : Explanation
-        With a map of the picture's shape.
+        With a map of the image's shape.
     ranked : sequence of (label, score)
         The classes to show, best first.
     """
     from matplotlib.figure import Figure
 
-    height, width = picture.shape[:2]
-    # Wide pictures lie one above the other, others side by side.
+    height, width = image.shape[:2]
+    # Wide images are stacked, others stand side by side.
     rows, columns = (2, 1) if width > 1.5 * height else (1, 2)
     shown = min(max(width / height, 0.6), 1.5) * 3.6 if rows == 1 else 6.0
     tall = 4.2 if rows == 1 else 2 * 6.0 / min(width / height, 6.0) + 1.1
@@ -80,13 +80,13 @@ def draw_explanation(
     axes = left.subplots(rows, columns).ravel()
     for axis in axes:
         axis.set_axis_off()
-    axes[0].imshow(picture)
-    axes[0].set_title("picture\n", fontsize=9)
+    axes[0].imshow(image)
+    axes[0].set_title("image\n", fontsize=9)
     limit = evidence_limit(explanation.map)
-    axes[1].imshow(lay_over(Image.fromarray(picture), explanation.map, limit))
+    axes[1].imshow(lay_over(Image.fromarray(image), explanation.map, limit))
     total = explanation.score - explanation.intercept
     axes[1].set_title(
-        f"evidence for {_name(explanation.label)}\n{total:+.2f} in all",
+        f"evidence for {_name(explanation.label)}\n{total:+.2f} in total",
         fontsize=9,
         parse_math=False,
     )
@@ -97,7 +97,7 @@ def draw_explanation(
 
 
 def _draw_scores(axis: Axes, ranked: Sequence[tuple[str, float]], chosen: str) -> None:
-    """Bars of the classes' scores, names and numbers above them, the explained one in bold."""
+    """Draw a bar per class, with name and score above it; the explained class is bold."""
     values = [score for _, score in ranked]
     places = range(len(values))
     axis.barh(places, values, height=0.3, color=[FOR if v > 0 else AGAINST for v in values])
@@ -120,36 +120,36 @@ def _draw_scores(axis: Axes, ranked: Sequence[tuple[str, float]], chosen: str) -
 
 
 def _draw_key(axis: Axes, limit: float) -> None:
-    """What the colours mean: from against, over nothing, to for."""
+    """Draw the color scale, from against to for."""
     scale = np.linspace(-limit, limit, 201, dtype=np.float32)[None]
-    axis.imshow(evidence_colours(scale, limit), aspect="auto", extent=(-1, 1, 0, 1))
+    axis.imshow(evidence_colors(scale, limit), aspect="auto", extent=(-1, 1, 0, 1))
     axis.set_xticks([-1, 0, 1], ["against", "no evidence", "for"], fontsize=8)
     axis.set_yticks([])
     axis.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _name(label: object) -> str:
-    """A class's name as a font can show it, not too long."""
+    """Return a class name that a font can show, shortened to 32 characters."""
     name = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(label))
     return name if len(name) <= 32 else f"{name[:31]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def evidence_limit(*maps: NDArray[np.float32]) -> float:
-    """The evidence a pixel that colours are strongest from: few pixels of the maps have more."""
+    """Return the evidence per pixel at which colors are strongest; 0.5 % of pixels have more."""
     values = np.concatenate([np.abs(map).ravel() for map in maps])
     return float(np.quantile(values, 0.995)) or float(values.max()) or 1.0
 
 
-def evidence_colours(map: NDArray[np.float32], limit: float | None = None) -> NDArray[np.uint8]:
-    """Colours to lay over a picture: blue for a class, orange against it, clear where nothing is.
+def evidence_colors(map: NDArray[np.float32], limit: float | None = None) -> NDArray[np.uint8]:
+    """Return colors to lay over an image: blue for a class, orange against it, else clear.
 
     Parameters
     ----------
     map : array of shape (h, w)
-        Evidence a pixel, as in :class:`lrrspm.evidence.Explanation`.
+        Evidence per pixel, as in :class:`lrrspm.evidence.Explanation`.
     limit : float or None
-        The evidence from which colours are strongest; None is
-        :func:`evidence_limit` of the map.
+        Evidence at which colors are strongest; None is :func:`evidence_limit`
+        of the map.
 
     Returns
     -------
@@ -158,32 +158,32 @@ def evidence_colours(map: NDArray[np.float32], limit: float | None = None) -> ND
     """
     strength = map / (evidence_limit(map) if limit is None else limit)
     sides = np.array([_channels(AGAINST), _channels(FOR)], np.uint8)
-    colours = np.empty((*map.shape, 4), np.uint8)
-    colours[..., :3] = sides[(strength > 0).astype(np.intp)]
-    colours[..., 3] = np.round(255 * _STRONGEST * np.minimum(np.abs(strength), 1))
-    return colours
+    colors = np.empty((*map.shape, 4), np.uint8)
+    colors[..., :3] = sides[(strength > 0).astype(np.intp)]
+    colors[..., 3] = np.round(255 * _STRONGEST * np.minimum(np.abs(strength), 1))
+    return colors
 
 
-def lay_over(picture: Image.Image, map: NDArray[np.float32], limit: float) -> Image.Image:
-    """Evidence over a pale gray copy of a picture of its size.
+def lay_over(image: Image.Image, map: NDArray[np.float32], limit: float) -> Image.Image:
+    """Return evidence over a pale gray copy of an image of its size.
 
-    Gray, since the picture's own colours would have two meanings; pale, so
-    that the evidence stands out on dark pictures too.
+    Gray, so that colors have one meaning; pale, so that the evidence stands
+    out on dark images too.
     """
-    gray = picture.convert("L").point(lambda value: 255 - (255 - value) * (1 - _PALE))
-    evidence = Image.fromarray(evidence_colours(map, limit))
+    gray = image.convert("L").point(lambda value: 255 - (255 - value) * (1 - _PALE))
+    evidence = Image.fromarray(evidence_colors(map, limit))
     return Image.alpha_composite(gray.convert("RGBA"), evidence).convert("RGB")
 
 
-def _channels(colour: str) -> tuple[int, ...]:
-    return tuple(bytes.fromhex(colour[1:]))
+def _channels(color: str) -> tuple[int, ...]:
+    return tuple(bytes.fromhex(color[1:]))
 
 
 def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
     content = io.BytesIO()
     with warnings.catch_warnings():
-        # The font has no signs of some scripts, and says so for each of them.
+        # The font lacks some scripts, and warns about each character.
         warnings.filterwarnings("ignore", "Glyph .* missing")
-        # No software version or date inside, so that the same input gives the same bytes.
+        # Without software version and date, the same input gives the same bytes.
         figure.savefig(content, format="png", metadata={"Software": None})
     write_atomically(path, content.getvalue())

@@ -1,126 +1,112 @@
-"""A page of headings, text, tables and figures, as Markdown, HTML or on a terminal."""
+"""Pages of headings, text, tables and figures as Markdown or HTML, and the HTML templates."""
 
 from __future__ import annotations
 
 import base64
-import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar
 
-from .._support.text import printable
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-
-class Plain(str):
-    """Text of others, such as names of files: nothing in it is a mark, in HTML."""
-
-
-class Markup(str):
-    """HTML as it is, for what has no block of its own."""
+from .._support.text import plural, printable
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading; with an anchor, links can lead to it."""
+    """A section heading."""
 
+    kind: ClassVar = "heading"
     text: str
     level: int = 2
-    anchor: str = ""
 
 
 @dataclass(frozen=True)
 class Text:
     """A paragraph; ``code``, **bold**, *slanted* and [links](address) as in Markdown."""
 
+    kind: ClassVar = "text"
     text: str
 
 
 @dataclass(frozen=True)
 class Bullets:
+    """A bullet list; items are written as in :class:`Text`."""
+
+    kind: ClassVar = "bullets"
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; a cell is one or more lines, the first is what matters most.
+    """A table; a cell is one or more lines, the most important one first.
 
-    Without a title it belongs to the heading before it. Columns hold numbers,
-    but for the first and those named as ``words``. Narrow screens do without
-    those named as ``spare``.
+    A table without a title belongs to the heading above it.
     """
 
+    kind: ClassVar = "table"
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], ...], ...]
     notes: tuple[str, ...] = ()
-    words: tuple[int, ...] = ()
-    spare: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A figure: what it is called, its SVG, and what it shows in words."""
+class Figure:
+    """A drawing as SVG; ``name`` is that of its file, beside a Markdown page."""
 
+    kind: ClassVar = "figure"
     name: str
     svg: bytes
     caption: str
 
 
-@dataclass(frozen=True)
-class Details:
-    """Blocks that are folded away under a line."""
-
-    summary: str
-    blocks: tuple[Block, ...]
-
-
-Block = Heading | Text | Bullets | Table | Picture | Details | Markup
+Block = Heading | Text | Bullets | Table | Figure
 
 
 @dataclass
 class Page:
-    """A title and what follows it; a style of its own, for HTML, comes after the common one."""
+    """A title and the blocks below it."""
 
     title: str
     blocks: list[Block] = field(default_factory=list)
-    style: str = ""
 
     def add(self, *blocks: Block) -> None:
+        """Append blocks."""
         self.blocks += blocks
 
-    def pictures(self) -> list[Picture]:
-        return [block for block in self.blocks if isinstance(block, Picture)]
+    def figures(self) -> list[Figure]:
+        """Return the page's figures."""
+        return [block for block in self.blocks if isinstance(block, Figure)]
 
 
 def to_markdown(page: Page, folder: str = "figures") -> str:
-    """The page as Markdown; its figures are expected as ``folder/NAME.svg``."""
+    """Return the page as Markdown; its figures are expected as ``folder/NAME.svg``."""
     return "\n\n".join([f"# {page.title}", *_markdown(page.blocks, folder)]) + "\n"
 
 
 def _markdown(blocks: Sequence[Block], folder: str) -> Iterator[str]:
     for block in blocks:
-        if isinstance(block, Heading):
-            yield f"{'#' * block.level} {block.text}"
-        elif isinstance(block, Text):
-            yield block.text
-        elif isinstance(block, Bullets):
-            yield "\n".join(f"- {item}" for item in block.items)
-        elif isinstance(block, Table):
-            if block.title:
-                yield f"**{block.title}**"
-            yield from [markdown_table(block), *block.notes]
-        elif isinstance(block, Picture):
-            yield from [f"![{block.caption}]({folder}/{block.name}.svg)", f"*{block.caption}*"]
-        elif isinstance(block, Details):
-            yield f"<details><summary>{_inline(block.summary)}</summary>"
-            yield from _markdown(block.blocks, folder)
-            yield "</details>"
-        else:
-            yield block
+        match block:
+            case Heading():
+                yield f"{'#' * block.level} {block.text}"
+            case Text():
+                yield block.text
+            case Bullets():
+                yield "\n".join(f"- {item}" for item in block.items)
+            case Table():
+                if block.title:
+                    yield f"**{block.title}**"
+                yield from [markdown_table(block), *block.notes]
+            case Figure():
+                yield from [f"![{block.caption}]({folder}/{block.name}.svg)", f"*{block.caption}*"]
 
 
 def markdown_table(table: Table) -> str:
-    """Rows of a table alone."""
+    """Return the rows of a table as Markdown, without title and notes."""
     lines = [_row(table.header), "|---" * len(table.header) + "|"]
     lines += [_row(["<br>".join(cell) for cell in row]) for row in table.rows]
     return "\n".join(lines)
@@ -131,81 +117,36 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def to_html(page: Page) -> str:
-    """The page as one file that needs nothing else, and is not allowed to fetch anything."""
-    title = escape(page.title)
-    body = "\n".join(map(_html, page.blocks))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}{page.style}</style>\n</head>\n"
-        f"<body>\n<main>\n<h1>{title}</h1>\n{body}\n</main>\n</body>\n</html>\n"
-    )
-
-
-def _html(block: Block) -> str:
-    if isinstance(block, Heading):
-        anchor = f' id="{escape(block.anchor)}"' if block.anchor else ""
-        return f"<h{block.level}{anchor}>{_inline(block.text)}</h{block.level}>"
-    if isinstance(block, Text):
-        return f"<p>{_inline(block.text)}</p>"
-    if isinstance(block, Bullets):
-        return f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in block.items)}</ul>"
-    if isinstance(block, Table):
-        return html_table(block)
-    if isinstance(block, Picture):
-        caption = escape(block.caption)
-        return (
-            f'<figure><img alt="{caption}" src="{data_uri(block.svg, "image/svg+xml")}">'
-            f"<figcaption>{caption}</figcaption></figure>"
-        )
-    if isinstance(block, Details):
-        inside = "\n".join(map(_html, block.blocks))
-        return f"<details><summary>{_inline(block.summary)}</summary>\n{inside}\n</details>"
-    return block
-
-
-def data_uri(content: bytes, kind: str) -> str:
-    """A file as an address that holds it."""
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
-
-
-def escape(text: str) -> str:
-    """Text of others for HTML, inside of attributes too."""
-    return html.escape(printable(text))
+    """Return the page as one HTML file that fetches nothing."""
+    return render("page.html", title=page.title, blocks=page.blocks)
 
 
 def html_table(table: Table) -> str:
-    """One table with its title and notes."""
-    kinds = [_kind(table, place) for place in range(len(table.header))]
-    head = "".join(
-        f'<th scope="col"{kind}>{_inline(cell)}</th>'
-        for kind, cell in zip(kinds, table.header, strict=True)
+    """Return one table with its title and notes as HTML."""
+    return render("table.html", block=table)
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in one of the templates.
+
+    Values are escaped, and so are invisible characters in them: no name of a
+    file or class becomes markup or hides text.
+    """
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("lrrspm.report"),
+        autoescape=True,
+        finalize=lambda value: value if isinstance(value, Markup) else printable(value),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    rows = []
-    for name, *cells in table.rows:
-        others = "".join(
-            f"<td{kind}>{_lines(cell)}</td>" for kind, cell in zip(kinds[1:], cells, strict=True)
-        )
-        rows.append(f'<tr><th scope="row">{_lines(name)}</th>{others}</tr>')
-    notes = "".join(f"<p>{_inline(note)}</p>" for note in table.notes)
-    caption = f"<caption>{_inline(table.title)}</caption>" if table.title else ""
-    return (
-        f'<div class="table"><table>{caption}'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>{notes}"
-    )
-
-
-def _kind(table: Table, place: int) -> str:
-    """The classes of a column's cells, as an attribute."""
-    columns = {"words": table.words, "spare": table.spare}
-    names = " ".join(name for name, places in columns.items() if place in places)
-    return f' class="{names}"' if names else ""
-
-
-def _lines(cell: Sequence[str]) -> str:
-    first, *others = cell
-    return _inline(first) + "".join(f"<br><small>{_inline(line)}</small>" for line in others)
+    environment.filters |= {"marks": _marks, "data_uri": data_uri, "plural": plural}
+    return environment
 
 
 _MARKS = (
@@ -216,44 +157,14 @@ _MARKS = (
 )
 
 
-def _inline(text: str) -> str:
-    if isinstance(text, Markup):
-        return text
-    if isinstance(text, Plain):
-        return escape(text)
-    text = html.escape(text, quote=False)
+def _marks(text: str) -> Markup:
+    """Turn the marks of :class:`Text` into tags; everything else is escaped."""
+    marked = str(escape(printable(text)))
     for pattern, replacement in _MARKS:
-        text = pattern.sub(replacement, text)
-    return text
+        marked = pattern.sub(replacement, marked)
+    return Markup(marked)
 
 
-_POLICY = (
-    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; "
-    "form-action 'none'"
-)
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #8881; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0; }
-main { max-width: 70rem; margin: 0 auto; padding: 1rem 1.25rem 4rem; }
-h1, h2, h3 { line-height: 1.2; text-wrap: balance; }
-h2 { margin-top: 2.5em; border-bottom: 1px solid var(--line); padding-bottom: .2em; }
-p, ul { max-width: 44rem; }
-.table { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1em 0 .5em; }
-caption { text-align: left; font-weight: 600; padding: .3em 0; }
-td { white-space: nowrap; }
-code { white-space: nowrap; }
-th, td { padding: .3em .8em .3em 0; text-align: right; vertical-align: top;
-  border-bottom: 1px solid var(--line); }
-th:first-child, .words { text-align: left; }
-.words { white-space: normal; overflow-wrap: anywhere; min-width: 8rem; }
-tbody th { font-weight: 500; }
-small { opacity: .75; }
-code { background: var(--soft); padding: 0 .2em; }
-figure { margin: 1.5em 0; }
-figure img { max-width: 100%; background: #fff; padding: .5rem; box-sizing: border-box; }
-figcaption { font-size: .9em; opacity: .8; max-width: 44rem; }
-@media print { main { max-width: none; padding: 0; } .table { overflow: visible; }
-  table { font-size: 8.5pt; break-inside: avoid; } h2 { break-after: avoid; } }
-"""
+def data_uri(content: bytes, kind: str) -> str:
+    """Return a file's content as an address of its own."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

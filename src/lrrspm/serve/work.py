@@ -24,7 +24,7 @@ from ..evidence import Explanation
 from ..images import ImageError, colours
 from ..methods import find_method
 from ..modelfile.card import describe_model
-from ..report.draw import evidence_colours
+from ..report.draw import evidence_colors
 from ..report.page import data_uri
 from .answers import (
     Accepts,
@@ -134,7 +134,7 @@ class Worker:
         scale = min(1.0, _MAP_SIDE / max(height, width))
         shape = (max(1, round(scale * height)), max(1, round(scale * width)))
         found = examined.explain(self._class(wanted), shape)
-        overlay = Image.fromarray(evidence_colours(found.map))
+        overlay = Image.fromarray(evidence_colors(found.map))
         return Evidence(
             name=name,
             label=wanted,
