@@ -199,6 +199,12 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             return config.METHOD if self.encoder is None else method_of(self.encoder) or "custom"
         return self.method
 
+    @property
+    def method_summary(self) -> str:
+        """The method in a line."""
+        name = self.method_name
+        return "custom channels" if name == "custom" else find_method(name).summary
+
     def new_channels(self) -> list[Channel]:
         """Return unfitted channels of our own, every part named."""
         if self.channels is not None:

@@ -1,6 +1,9 @@
-"""The commands. Each reads its arguments, calls the library and prints what came back."""
+"""The commands. Each reads its arguments, calls the library and prints the result."""
 
-from . import audit, cache, classify, datasets, explain, paper, serve
+from . import audit, cache, datasets, demo, evaluate, explain, models, paper, predict, serve, train
 from .app import app
 
-__all__ = ["app", "audit", "cache", "classify", "datasets", "explain", "paper", "serve"]
+__all__ = [
+    "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
+    "predict", "serve", "train",
+]  # fmt: skip

@@ -9,32 +9,67 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from .terminal import printable, warnings_as_lines
+from .._support.text import plural, printable
+from .terminal import warnings_as_lines
+
+if TYPE_CHECKING:
+    from ..evaluation import Skipped
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 _TYPED = "lrrspm.typed"
+_ORDER = (
+    "train", "predict", "explain", "evaluate", "score", "info", "methods", "audit", "serve",
+    "demo", "cache", "datasets", "paper",
+)  # fmt: skip
+
+
+# Typer brings a click of its own, or uses the one that is installed.
+_UsageError: Any = typer.BadParameter.__base__
+_ClickError: Any = _UsageError.__base__
 
 
 class _Group(TyperGroup):
-    """The commands; what was typed is kept for those who write it down."""
+    """The commands; keeps the command line for reports, and prints errors on one line."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """List the commands in the order in which people need them."""
+        return sorted(super().list_commands(ctx), key=_ORDER.index)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_TYPED] = shlex.join(["lrrspm", *args])
         return super().parse_args(ctx, args)
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command; wrong usage is one line, and one JSON object with --json."""
+        if not extra.pop("standalone_mode", True):
+            return super().main(*args, **extra, standalone_mode=False)  # type: ignore[misc]
+        try:
+            code = super().main(*args, **extra, standalone_mode=False)  # type: ignore[misc]
+        except _ClickError as error:
+            message = error.format_message()
+            if message:  # a call without arguments has printed the help instead
+                print(f"error: {printable(message)}", file=sys.stderr)
+                if isinstance(error, _UsageError) and error.ctx is not None:
+                    print(f"see: {error.ctx.command_path} --help", file=sys.stderr)
+                given = args[0] if args else extra.get("args")
+                if "--json" in (sys.argv if given is None else given):
+                    print(json.dumps({"error": message}))
+            sys.exit(error.exit_code)
+        sys.exit(code if isinstance(code, int) else 0)
+
 
 def typed(context: typer.Context) -> str:
-    """The command line that a command was started with."""
+    """Return the command line that a command was started with."""
     return str(context.meta[_TYPED])
 
 
@@ -47,20 +82,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings=_SETTINGS,
     help=(
-        "Train an image classifier from a folder of pictures, in seconds, on a CPU.\n\n"
-        "Put the pictures of each class into a folder of its own, then:\n\n"
-        "  lrrspm train pictures -o my.lrrspm\n\n"
+        "Train an image classifier from a folder of images, in seconds, on a CPU.\n\n"
+        "Put the images of each class into a folder of its own, then:\n\n"
+        "  lrrspm train images -o my.lrrspm\n\n"
         "  lrrspm predict my.lrrspm new.jpg\n\n"
-        "Try [bold]lrrspm demo[/bold] for a tour on real pictures."
+        "Try [bold]lrrspm demo[/bold] for a tour on real images."
     ),
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some files were skipped.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but some files were skipped.",
 )
 
 SKIPPED = 3
 
 
 def group(name: str, about: str) -> typer.Typer:
-    """A command that has commands of its own."""
+    """Add a command that has commands of its own."""
     made = typer.Typer(no_args_is_help=True, context_settings=_SETTINGS, help=about)
     app.add_typer(made, name=name)
     return made
@@ -79,14 +114,14 @@ def main(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Options that come before the command."""
+    """Take options that come before the command."""
 
 
 Command = Callable[..., None]
 
 
 def command(function: Command) -> Command:
-    """Register a command; what the library raises becomes a message and exit code 1."""
+    """Register a command; errors of the library become a message and exit code 1."""
     return command_of(app)(function)
 
 
@@ -106,16 +141,16 @@ def _guard(function: Command) -> Command:
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> None:
         as_json = kwargs.get("as_json", False)
-        # File names need not be text; they leave as the bytes they came as.
+        # File names need not be valid text; they are printed as the bytes they came as.
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="surrogateescape")
         try:
             with warnings_as_lines(), _terminated_as_interrupted():
                 function(*args, **kwargs)
-                sys.stdout.flush()  # a full disk should be noticed here, not after us
+                sys.stdout.flush()  # notice a full disk here, not later
         except KeyboardInterrupt:
             _fail("stopped", as_json)
-        except BrokenPipeError:  # whoever read our output has had enough of it
+        except BrokenPipeError:  # the reader of our output has gone
             _abandon_output()
             raise typer.Exit(1) from None
         except OSError as error:
@@ -124,14 +159,14 @@ def _guard(function: Command) -> Command:
         except (ValueError, ImportError) as error:
             _fail(str(error), as_json)
         except MemoryError:
-            _fail("out of memory; try fewer pictures, a smaller codebook or fewer jobs", as_json)
+            _fail("out of memory; try fewer images, a smaller codebook or fewer jobs", as_json)
 
     return guarded
 
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """Have SIGTERM end the work as Ctrl-C does: threads joined, temporary files removed."""
+    """Let SIGTERM end the work as Ctrl-C does: threads joined, temporary files removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -158,23 +193,18 @@ def _fail(message: str, as_json: bool) -> NoReturn:
 
 
 def _abandon_output() -> None:
-    """Let go of a standard output that takes no more."""
+    """Discard further output: standard output is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def list_skipped(paths: list[str], skipped: dict[int, str] | None) -> list[dict[str, str]]:
-    """What was skipped and why, for --json."""
-    return [{"path": paths[i], "reason": reason} for i, reason in sorted((skipped or {}).items())]
-
-
-def report_skipped(paths: list[str], skipped: dict[int, str] | None) -> None:
-    """Say what was skipped and why, and end with the exit code for that."""
+def report_skipped(skipped: Sequence[Skipped], total: int) -> None:
+    """Print what was skipped and why, and end with the exit code for that."""
     if not skipped:
         return
-    for index in sorted(skipped):
-        print(f"skipped {printable(paths[index])}: {printable(skipped[index])}", file=sys.stderr)
-    if len(skipped) == len(paths):
+    for one in skipped:
+        print(f"skipped {printable(one.path)}: {printable(one.reason)}", file=sys.stderr)
+    if len(skipped) == total:
         print("error: none of the files could be read", file=sys.stderr)
         raise typer.Exit(1)
-    print(f"{len(skipped)} of {len(paths)} files were skipped", file=sys.stderr)
+    print(f"skipped {len(skipped)} of {plural(total, 'file')}", file=sys.stderr)
     raise typer.Exit(SKIPPED)

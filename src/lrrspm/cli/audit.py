@@ -6,13 +6,14 @@ from typing import Any
 
 import typer
 
+from .._support.text import printable
 from .app import SKIPPED, command
-from .options import Jobs, Json, Pictures
-from .terminal import print_json, print_rich, printable, progress, text
+from .options import ImageFolder, Jobs, Json
+from .terminal import print_json, print_rich, progress, text
 
 
 @command
-def audit(folder: Pictures, jobs: Jobs = -1, as_json: Json = False) -> None:
+def audit(folder: ImageFolder, jobs: Jobs = -1, as_json: Json = False) -> None:
     """Look for what is wrong with a folder of pictures before training on it.
 
     Broken files and bombs, names of another format, pictures smaller than a
@@ -24,7 +25,7 @@ def audit(folder: Pictures, jobs: Jobs = -1, as_json: Json = False) -> None:
     Example: lrrspm audit pictures
     """
     from .._support.stages import Stages
-    from ..images.audit import audit as look
+    from ..images import audit as look
 
     with progress() as listener:
         result = look(folder, jobs, Stages(listener))

@@ -1,4 +1,4 @@
-"""Commands that look after a feature store."""
+"""lrrspm cache info and lrrspm cache clear."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from .app import command_of, group
 from .options import Json
 from .terminal import print_json, print_rich, text
 
-cache = group("cache", "Look into a folder that --cache made, or empty it.")
+cache = group("cache", "Show or empty a folder that --cache made.")
 
 Store = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that --cache made.")]
 
 
 @command_of(cache)
 def info(folder: Store, as_json: Json = False) -> None:
-    """Show what a feature store holds, and how large it is.
+    """Show what a feature store holds and how large it is.
 
     Example: lrrspm cache info my-cache
     """
     from rich.table import Table
 
-    from ..cache.store import contents
+    from ..cache import contents
 
     shelves = contents(folder)
     size = sum(shelf["bytes"] for shelf in shelves)
@@ -48,10 +48,10 @@ def info(folder: Store, as_json: Json = False) -> None:
 
 
 def _in_words(shelf: dict[str, Any]) -> str:
-    """Parameters that a shelf's content depends on; digests tell people nothing."""
+    """Describe what a shelf's content depends on, without digests."""
     hidden = ("arrays", "members")
     about = [f"{name} {value}" for name, value in shelf["about"].items() if name not in hidden]
-    return ", ".join(([] if shelf["current"] else ["of another version, not used"]) + about)
+    return ", ".join(([] if shelf["current"] else ["made by another version, not used"]) + about)
 
 
 @command_of(cache)
@@ -60,7 +60,7 @@ def clear(folder: Store, as_json: Json = False) -> None:
 
     Example: lrrspm cache clear my-cache
     """
-    from ..cache.store import clear as clear_store
+    from ..cache import clear as clear_store
 
     files, size = clear_store(folder)
     if as_json:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._support.text import printable
 from .app import command_of, group
 from .options import DataDir, Jobs, Json
-from .terminal import print_json, print_rich, printable, progress, text
+from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
     from ..datasets import Dataset, Report, Status

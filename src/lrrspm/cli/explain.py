@@ -1,4 +1,4 @@
-"""The command that shows why a picture was taken for what it was."""
+"""lrrspm explain."""
 
 from __future__ import annotations
 
@@ -8,65 +8,66 @@ from typing import Annotated
 import typer
 
 from .. import config
+from .._support.text import printable
 from .app import command
 from .options import Json, ModelPath, check_ending
-from .terminal import print_json, print_rich, printable, text
+from .terminal import print_json, print_rich, text
 
 
 @command
 def explain(
     model: ModelPath,
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", readable=False, help="A picture.")],
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", readable=False, help="An image.")],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="PNG", help="Where to draw it."),
+        typer.Option("--output", "-o", metavar="PNG", help="Where to write the drawing."),
     ] = Path("evidence.png"),
     label: Annotated[
         str | None,
         typer.Option(
-            "--label", metavar="NAME", help="The class to explain; else the one that wins."
+            "--label", metavar="NAME", help="The class to explain; by default the predicted one."
         ),
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 5,
     as_json: Json = False,
 ) -> None:
-    """Show where on a picture the evidence for a class is, and where what speaks against it.
+    """Show where in an image the evidence for and against a class is.
 
-    The score of a class is a sum over small patches of the picture. Blue patches raise it,
-    orange ones lower it; all together are the score. --json prints every patch's part.
+    The score of a class is a sum over small patches of the image. Blue patches raise it,
+    orange ones lower it. --json prints what each patch adds.
 
     Example: lrrspm explain my.lrrspm new.jpg -o why.png --label forest
     """
     from .._support.files import check_target
 
-    check_ending(output, "--output", "pictures are drawn as PNG", ".png")
+    check_ending(output, "--output", "drawings are PNG files", ".png")
     check_target(output)
     for given in (image, model):
         if output.resolve() == given.resolve():
             raise typer.BadParameter(
-                f"{given} would be replaced; give another name", param_hint="--output"
+                f"would replace {given}; give another name", param_hint="--output"
             )
     if image.is_dir():
-        raise ValueError(f"{image}: a folder; give one picture")
+        raise ValueError(f"{image}: a folder; give one image")
     import numpy as np
 
     from ..classifier import load_model
-    from ..images import colours
+    from ..images import read_thumbnail
     from ..report.draw import draw_explanation
 
     classifier = load_model(model)
     names = [str(name) for name in classifier.classes_]
     if label is not None and label not in names:
-        raise ValueError(f"the model knows no class {label!r}; it knows: {', '.join(names)}")
+        raise ValueError(f"the model has no class {label!r}; it has: {', '.join(names)}")
     examination = classifier.examine(image)
-    picture = np.asarray(colours(image, config.DRAWN_SIDE))
+    drawn = np.asarray(read_thumbnail(image, config.DRAWN_SIDE))
     wanted = None if label is None else classifier.classes_.tolist()[names.index(label)]
-    found = examination.explain(wanted, shape=(picture.shape[0], picture.shape[1]))
+    found = examination.explain(wanted, shape=(drawn.shape[0], drawn.shape[1]))
     ranked = examination.ranked()
     shown = [
         pair for place, pair in enumerate(ranked) if place < top or pair[0] == str(found.label)
     ]
-    draw_explanation(output, picture, found, shown)
+    draw_explanation(output, drawn, found, shown)
     if as_json:
         print_json(
             model=str(model),
@@ -80,6 +81,7 @@ def explain(
             height=examination.shape[0],
             x=found.x.tolist(),
             y=found.y.tolist(),
+            size=found.size.tolist(),
             contributions=found.contributions.tolist(),
         )
         return

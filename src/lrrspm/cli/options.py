@@ -9,44 +9,44 @@ from typing import Annotated
 import typer
 
 from .. import config
-from .terminal import printable
+from .._support.text import printable
 
-Pictures = Annotated[
+ImageFolder = Annotated[
     Path,
     typer.Argument(
         metavar="DIR",
-        readable=False,  # what cannot be read is a failure, not wrong usage
-        help="A folder with one sub-folder of pictures a class, or a CSV file of path,label rows.",
+        readable=False,  # an unreadable folder is a failure, not wrong usage
+        help="A folder with one subfolder of images per class, or a CSV file of path,label rows.",
     ),
 ]
 ModelPath = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", readable=False, help="A model file made by train."),
+    typer.Argument(metavar="MODEL", readable=False, help="A model file that train wrote."),
 ]
 CacheFolder = Annotated[
     Path | None,
     typer.Option(
         "--cache",
         metavar="DIR",
-        help="Keep what is computed in this folder, and use what is there. Changes the speed only.",
+        help="Keep results in this folder, and use what is there. Changes only the speed.",
     ),
 ]
 
 
 class OnError(StrEnum):
-    """What is to happen to a picture that cannot be read."""
+    """What to do with an image that cannot be read."""
 
     SKIP = "skip"
     FAIL = "fail"
 
 
-_ON_ERROR = "Leave out pictures that cannot be read, or stop at the first one."
+_ON_ERROR = "Skip images that cannot be read, or fail at the first one."
 OnErrorSkip = Annotated[OnError, typer.Option("--on-error", help=_ON_ERROR)]
 OnErrorLimited = Annotated[
     OnError | None,
     typer.Option(
         "--on-error",
-        help=f"{_ON_ERROR} If not given, up to {100 * config.MAX_SKIPPED:g} % are left out.",
+        help=f"{_ON_ERROR} By default up to {100 * config.MAX_SKIPPED:g} % are skipped.",
         show_default=False,
     ),
 ]
@@ -56,9 +56,9 @@ ReportPath = Annotated[
     typer.Option(
         "--report",
         metavar="HTML",
-        help="Write what a person wants to see to one file for any browser: accuracy of each "
-        "class, what is taken for what, the surest mistakes with their evidence, time, memory, "
-        "what is wrong with the pictures, how to repeat it. Looks at every picture once more.",
+        help="Write an HTML report: accuracy per class, which classes are confused, the most "
+        "confident mistakes with their evidence, time, memory, problems of the images, how to "
+        "repeat the run. Reads every image once more.",
     ),
 ]
 DataDir = Annotated[
@@ -66,74 +66,34 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="DIR",
-        help="Where the data sets are; else LRRSPM_DATA, else your own data folder.",
+        help="Folder of data sets; by default LRRSPM_DATA, else your own data folder.",
     ),
 ]
 
-_METHOD = "Method"
 MethodName = Annotated[
     str,
-    typer.Option(
-        "--method", help="One of those that 'lrrspm methods' lists.", rich_help_panel=_METHOD
-    ),
+    typer.Option("--method", help="A name that 'lrrspm methods' lists.", rich_help_panel="Method"),
 ]
-CodebookSize = Annotated[
-    int,
-    typer.Option("--codebook-size", min=1, help="Atoms in the codebook.", rich_help_panel=_METHOD),
-]
-Lambda = Annotated[
-    float,
-    typer.Option(
-        "--lambda", min=0, help="Regularization of the codes (LrrSPM).", rich_help_panel=_METHOD
-    ),
-]
-Threshold = Annotated[
-    float,
-    typer.Option(
-        "--threshold",
-        min=0,
-        help="Entries of a code below this share of their mean become 0; 0 keeps all (LrrSPM).",
-        rich_help_panel=_METHOD,
-    ),
-]
-NormalizeCodes = Annotated[
-    bool,
-    typer.Option(
-        "--normalize-codes",
-        help="Divide each code by its length, as the paper's Algorithm 1 says but its program does "
-        "not do (LrrSPM).",
-        rich_help_panel=_METHOD,
-    ),
-]
-Penalty = Annotated[float, typer.Option("--C", help="Penalty of the SVM.", rich_help_panel=_METHOD)]
-Step = Annotated[
-    int,
-    typer.Option("--step", min=1, help="Pixels between patches.", rich_help_panel=_METHOD),
-]
-PatchSize = Annotated[
-    int,
-    typer.Option(
-        "--patch-size",
-        min=4,
-        help="Side of a patch in pixels, a multiple of 4.",
-        rich_help_panel=_METHOD,
-    ),
-]
-Levels = Annotated[
-    str,
-    typer.Option("--levels", help="Cells a side of each pyramid level.", rich_help_panel=_METHOD),
+Penalty = Annotated[
+    float, typer.Option("--C", help="Penalty of the SVM.", rich_help_panel="Method")
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
 Jobs = Annotated[
-    int, typer.Option("--jobs", help="Threads; -1 is all cores. Changes the speed only.")
+    int, typer.Option("--jobs", help="Threads; -1 is all cores. Changes only the speed.")
 ]
-LEVELS = ",".join(map(str, config.LEVELS))
 
 
 def check_ending(target: Path, option: str, what: str, *endings: str) -> None:
-    """Refuse a name of another kind of file, which may be one that is not to be lost."""
+    """Refuse the name of another kind of file, which may be precious."""
     if target.suffix.lower() not in endings:
         raise typer.BadParameter(
-            f"{what}; end the name in {' or '.join(endings)}, got {printable(target)}",
+            f"{what}; the name must end in {' or '.join(endings)}, got {printable(target)}",
             param_hint=option,
         )
+
+
+def most_skipped(on_error: OnError | None) -> float:
+    """Return the share of unreadable images that training may leave out."""
+    if on_error is None:
+        return config.MAX_SKIPPED
+    return 1.0 if on_error is OnError.SKIP else 0.0

@@ -1,38 +1,35 @@
-"""What the commands with --report have in common."""
+"""What the commands with --report share."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .app import list_skipped, typed
+from .._support.text import plural, printable
+from .app import typed
 from .options import check_ending
-from .terminal import printable
 
 if TYPE_CHECKING:
     from .._support.stages import Stages
-    from ..evaluation.mistakes import Measured
+    from ..evaluation import Evaluation, Skipped
 
 
-def check_report(report: Path | None, model: Path | None = None) -> list[Measured] | None:
-    """Fail early where a report cannot be written; a list for what it is to show, if there is one.
-
-    Its name has to be that of a page, and not that of the model that is written or read.
-    """
+def check_report(report: Path | None, model: Path | None = None) -> None:
+    """Fail early where a report cannot be written, or would replace the model."""
     if report is None:
-        return None
+        return
     from .._support.files import check_target
 
-    check_ending(report, "--report", "a report is a page of HTML", ".html", ".htm")
+    check_ending(report, "--report", "a report is an HTML file", ".html", ".htm")
     if model is not None and report.resolve() == model.resolve():
         raise typer.BadParameter(
             "the report would replace the model; give it another name", param_hint="--report"
         )
     check_target(report)
-    return []
 
 
 def write_report(
@@ -43,62 +40,65 @@ def write_report(
     title: str,
     about: str,
     parameters: dict[str, dict[str, Any]],
-    measured: list[Measured],
-    paths: list[str],
-    labels: list[str],
-    skipped: dict[int, str] | None,
+    results: Mapping[str, Evaluation],
+    paths: Sequence[str],
+    labels: Sequence[str],
+    skipped: Sequence[Skipped],
     stages: Stages,
 ) -> None:
-    """Look at the pictures once more, explain the mistakes, and write the file.
+    """Audit the images, explain the mistakes, and write the file.
 
-    ``parameters`` are by method; ``measured`` is in the same order, or empty.
+    ``parameters`` and ``results`` are by method; there may be no results.
     """
-    from .. import report as html
     from ..images import audit
+    from ..report import Run
+    from ..report import write_report as write
 
-    run = html.Run(
+    left_out = {one.path for one in skipped}
+    used = (label for path, label in zip(paths, labels, strict=True) if path not in left_out)
+    run = Run(
         title=title,
         about=about,
         command=typed(context),
         parameters=parameters,
         stages=stages,
         audit=audit(folder, jobs, stages),
-        classes=Counter(label for i, label in enumerate(labels) if i not in (skipped or ())),
-        skipped=list_skipped(paths, skipped),
+        classes=Counter(used),
+        skipped=skipped,
     )
-    html.write_report(report, run, dict(zip(parameters, measured, strict=False)))
+    write(report, run, results)
 
 
 ABOUT_SCORE = (
-    "A model that was trained before, tested on these pictures. Pictures that it was trained on "
-    "flatter it: only others tell how good it is."
+    "A saved model, tested on these images. Images that it was trained on flatter it: only "
+    "others tell how good it is."
 )
 
 
 def about_training(summary: dict[str, Any], asked: bool) -> str:
-    """What the estimate of a report rests on."""
-    trained = f"The model learnt from {summary['images']:,} pictures."
+    """Say what the estimate of a report rests on."""
+    trained = f"The model was trained on {plural(summary['images'], 'image')}."
     if "held_out" in summary:
+        held_out = plural(summary["held_out"]["images"], "image")
         return (
-            f"{trained} How good it is was estimated beforehand: of each class a fifth, "
-            f"{summary['held_out']['images']:,} pictures altogether, was kept aside, and a second "
-            "model that had learnt from the others was tested on them. Numbers and mistakes below "
-            "are that second model's."
+            f"{trained} Its accuracy was estimated first: a fifth of each class, {held_out} in "
+            "all, was held out, and a second model, trained on the others, was tested on them. "
+            "Numbers and mistakes below are those of the second model."
         )
-    why = "the classes have too few pictures to keep some aside" if asked else "none was asked for"
-    return f"{trained} There is no estimate of how good it is: {why}."
+    why = "the classes have too few images to hold some out" if asked else "none was asked for"
+    return f"{trained} There is no estimate of its accuracy: {why}."
 
 
 def about_evaluation(train_per_class: int, splits: int, shared_codebook: bool) -> str:
-    """How a report's numbers were measured."""
-    times = f"{splits} times, on other random splits" if splits > 1 else "once, on a random split"
-    codebook = " The codebook saw all pictures, test pictures too." if shared_codebook else ""
+    """Say how a report's numbers were measured."""
+    times = f"{splits} times, on different random splits" if splits > 1 else "on one random split"
+    codebook = " The codebook was learned from all images, test images too." * shared_codebook
     return (
-        f"Trained on {train_per_class} pictures of each class and tested on all others: "
+        f"Trained on {plural(train_per_class, 'image')} per class and tested on all others, "
         f"{times}.{codebook}"
     )
 
 
-def say_written(report: Path | None) -> None:
+def print_written(report: Path | None) -> None:
     if report is not None:
         print(f"wrote {printable(report)}")

@@ -22,7 +22,6 @@ from .._support.parallel import single_blas_thread
 from ..classifier import load_model
 from ..evidence import Explanation
 from ..images import ImageError, colours
-from ..methods import find_method
 from ..modelfile.card import describe_model
 from ..report.draw import evidence_colors
 from ..report.page import data_uri
@@ -173,8 +172,8 @@ class Worker:
             format=facts["format"],
             library=plain(facts["library"]),
             server=__version__,
-            method=self._classifier.method,
-            summary=find_method(self._classifier.method).summary,
+            method=self._classifier.method_name,
+            summary=self._classifier.method_summary,
             images=summary["images"],
             classes={plain(name): count for name, count in summary["images_per_class"].items()},
             held_out=held_out,

@@ -1,0 +1,70 @@
+"""lrrspm info and lrrspm methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .._support.text import plural, printable
+from .app import command
+from .options import Json, ModelPath
+from .terminal import print_estimate, print_json, print_rich
+
+
+@command
+def info(model: ModelPath, as_json: Json = False) -> None:
+    """Show what is inside a model file.
+
+    Example: lrrspm info my.lrrspm
+    """
+    from ..classifier import load_model
+    from ..modelfile import describe_model
+
+    facts = describe_model(model, load_model(model))
+    if as_json:
+        print_json(**facts)
+        return
+    summary = facts["summary"]
+    size = f"{facts['bytes'] / 1e3:,.0f} kB"
+    library = printable(facts["library"])
+    print(f"{printable(model)}: {size}, format {facts['format']}, lrrspm {library}")
+    images, classes = plural(summary["images"], "image"), plural(len(facts["classes"]), "class")
+    print(f"trained on {images} of {classes}:")
+    for name, count in summary["images_per_class"].items():
+        print(f"  {printable(name)}: {count}")
+    if "held_out" in summary:
+        print_estimate(summary)
+    print("parameters:")
+    for name, value in _flatten(facts["parameters"]):
+        print(f"  {name}: {printable(value)}")
+
+
+def _flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Iterate over nested parameters under names such as channels.0.encoder.threshold."""
+    nested = isinstance(values, list) and any(isinstance(value, dict) for value in values)
+    if not isinstance(values, dict) and not nested:
+        yield prefix, values
+        return
+    for name, value in values.items() if isinstance(values, dict) else enumerate(values):
+        yield from _flatten(value, f"{prefix}.{name}" if prefix else str(name))
+
+
+@command
+def methods(as_json: Json = False) -> None:
+    """List the methods that --method takes.
+
+    Example: lrrspm evaluate images --method LLC
+    """
+    from rich.table import Table
+
+    from ..methods import find_method, method_names
+
+    found = {name: find_method(name).summary for name in method_names()}
+    if as_json:
+        print_json(methods=found)
+        return
+    table = Table("method", "what it does", box=None, pad_edge=False)
+    for name, summary in found.items():
+        table.add_row(name, summary)
+    table.add_row("all", "every one of the paper's seven, for evaluate")
+    print_rich(table)
