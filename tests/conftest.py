@@ -134,15 +134,16 @@ def run_alone(script: str, given: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def reads(monkeypatch) -> list[str]:
     """The files that are read while a test runs."""
-    from lrrspm import read_image
+    from lrrspm.images import read_pixels
 
     seen: list[str] = []
 
-    def spy(path, max_side):
-        seen.append(path)
-        return read_image(path, max_side)
+    def spy(image, *rest, **named):
+        seen.append(image)
+        return read_pixels(image, *rest, **named)
 
-    monkeypatch.setattr("lrrspm.features.read_image", spy)
+    for module in ("features", "pipeline.chunks"):
+        monkeypatch.setattr(f"lrrspm.{module}.read_pixels", spy)
     return seen
 
 
@@ -152,13 +153,13 @@ def sample_sizes(monkeypatch) -> list[int]:
     from lrrspm import LRREncoder
 
     seen: list[int] = []
-    original = LRREncoder.fit_parallel
+    original = LRREncoder.fit_on
 
     def spy(self, X, *rest):
         seen.append(len(X))
         return original(self, X, *rest)
 
-    monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
+    monkeypatch.setattr(LRREncoder, "fit_on", spy)
     return seen
 
 

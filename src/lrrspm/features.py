@@ -295,8 +295,11 @@ class SpatialPyramidFeatures(
         """Raise ValueError where a parameter is out of range, before the work."""
         if self.n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {self.n_samples}")
-        for channel in self.new_channels():
+        channels = self.new_channels()
+        for channel in channels:
             channel.check_parameters()
+        if not math.isfinite(sum(channel.weight for channel in channels)):
+            raise ValueError("the sum of the channels' weights is too large")
 
     def read(self, image: Image) -> Pixels:
         """Read one image as the descriptors take it, shrunk if it is large."""

@@ -82,6 +82,8 @@ def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
             old = description["format"] == 1
             stored_names = list(file.keys())
             names = {array_name(name) if old else name: name for name in stored_names}
+            if len(names) < len(stored_names):
+                raise ModelFileError(f"{path}: damaged: an array has two names")
             parts = {name: file.get_slice(stored) for name, stored in names.items()}
             tensors = {
                 name: Tensor(part.get_dtype(), tuple(part.get_shape()))
