@@ -1,6 +1,6 @@
-"""What is known of each data set: numbers, terms, origin, classes, names of files.
+"""Facts about each data set: counts, terms, origin, classes, file names.
 
-Class digests are in ``manifests``, one JSON file a set, made from complete copies: for
+Class digests are in ``manifests``, one JSON file per set, made from complete copies: for
 every class the number of images and the SHA-256 of its image digests
 (:func:`lrrspm.images.image_digest`), sorted and joined with newlines.
 """
@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import PurePath, PurePosixPath
 from urllib.parse import urlsplit
@@ -21,14 +21,14 @@ from .. import config
 
 @dataclass(frozen=True)
 class Archive:
-    """A file to download, and where its address and checksum were read."""
+    """A file to download, and the source of its address and checksum."""
 
     address: str
     checksum: str | None
-    """``md5:...`` or ``sha256:...``; None where none is known."""
+    """``md5:...`` or ``sha256:...``, or None if unknown."""
     source: str
     inner: str | None = None
-    """The archive inside the archive that has the pictures."""
+    """The archive inside the archive that holds the images."""
 
     @property
     def file_name(self) -> str:
@@ -37,22 +37,22 @@ class Archive:
 
 @dataclass(frozen=True)
 class Naming:
-    """How the published files of a class are called."""
+    """Rule for the published file names of a class."""
 
     template: str
     first: int = 1
     step: int = 1
     through: bool = False
-    """Numbers go on from one class to the next, so that a name tells its class."""
+    """Numbers continue from one class to the next, so a name determines its class."""
 
     @property
-    def tells_class(self) -> bool:
+    def shows_class(self) -> bool:
         return self.through or "{label}" in self.template
 
 
 @dataclass(frozen=True)
 class Published:
-    """A class as it was published."""
+    """A class as published."""
 
     images: int
     sha256: str
@@ -65,21 +65,21 @@ class Dataset:
     Attributes
     ----------
     images, classes : int
-        As in the archive, without what ``skip`` leaves out.
+        As in the archive, without the files that ``skip`` excludes.
     megabytes : int
-        Size of the pictures on disk, about.
+        Approximate size of the images on disk.
     pixels : tuple of (int, int) or None
-        Width and height where all pictures share them.
+        Width and height, if all images have the same.
     archive : Archive or None
         None for a part of another set.
     manifest : str or None
-        The file of class digests; None where no complete copy was at hand.
+        The file of class digests; None if no complete copy was available.
     part_of : str or None
-        The set whose folder this one is read from.
+        The set whose folder contains this one.
     without : tuple of str
         Classes of the manifest that do not belong to this set.
     skip : str or None
-        Files with this in their names are left out.
+        Files with this in their names are excluded.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Dataset:
 
     @property
     def reference(self) -> str:
-        """First author and year of the citation."""
+        """Return first author and year of the citation."""
         author = re.split(r",| and ", self.citation)[0].split()[-1]
         return f"{author} {self.citation.rstrip('.')[-4:]}"
 
@@ -167,8 +167,8 @@ _ALL = (
         ),
         manifest="LS",
         naming=_NUMBERED,
-        note="18 images are copies of another, as published. The paper counts 4486 images. "
-        "Its first home is gone; the address is the Internet Archive's copy of it.",
+        note="18 images are copies of others, as published. The paper counts 4486 images. "
+        "The original site is gone; the address is the Internet Archive's copy.",
     ),
     Dataset(
         name="Caltech101",
@@ -189,7 +189,7 @@ _ALL = (
         ),
         manifest="Caltech101",
         naming=_NUMBERED,
-        note="101 objects and the class BACKGROUND_Google, which counts.",
+        note="101 objects and the class BACKGROUND_Google, which is included.",
     ),
     Dataset(
         name="Caltech256",
@@ -209,8 +209,8 @@ _ALL = (
             "voxel51/fiftyone: fiftyone/utils/caltech.py (address); "
             "pytorch/vision: torchvision/datasets/caltech.py (checksum)",
         ),
-        note="256 objects and the class 257.clutter; the paper says 256 classes. There are no "
-        "published digests, so that only numbers can be compared.",
+        note="256 objects and the class 257.clutter; the paper says 256 classes. No digests are "
+        "available, so only counts can be compared.",
     ),
     Dataset(
         name="17flowers",
@@ -230,7 +230,7 @@ _ALL = (
         ),
         manifest="17flowers",
         naming=Naming("image_{number:04}.jpg", through=True),
-        note="Published in one folder, 80 images a class in order of their numbers.",
+        note="Published in one folder, 80 images per class in the order of their numbers.",
     ),
     Dataset(
         name="COIL20",
@@ -289,35 +289,36 @@ _ALL = (
         ),
         manifest="YaleB",
         skip="_Ambient",
-        note="Without the 18 .bad files and the 38 _Ambient ones. Publications are asked to "
-        "acknowledge the Extended Yale Face Database B. No checksum of the archive is known: the "
-        "digests of its classes decide.",
+        note="Without the 18 .bad and the 38 _Ambient files. Publications are asked to "
+        "acknowledge the Extended Yale Face Database B. No checksum of the archive is known, so "
+        "the digests of its classes are compared.",
     ),
 )  # fmt: skip
 
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
 """The data sets by name, in the paper's order."""
 
-# Caltech256 has no manifest; its folders are called 001.ak47 to 257.clutter.
+# Caltech256 has no manifest; its folders are named 001.ak47 to 257.clutter.
 _NUMBERED_CLASS = re.compile(r"\d{3}\.[\w-]+")
 
 
 def find_dataset(name: str) -> Dataset:
-    """The data set of a name, in any letter case."""
+    """Return the data set with a name, ignoring case."""
     for dataset in DATASETS.values():
         if dataset.name.lower() == name.lower():
             return dataset
-    raise ValueError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
+    raise ValueError(f"no data set {name!r}; choose from {', '.join(DATASETS)}")
 
 
-@lru_cache
+@cache
 def _read_manifest(name: str) -> dict[str, Published]:
-    content = json.loads((files(__package__) / "manifests" / f"{name}.json").read_text())
+    file = files(__package__) / "manifests" / f"{name}.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
     return {label: Published(**known) for label, known in content["classes"].items()}
 
 
 def published(dataset: Dataset) -> dict[str, Published]:
-    """The published classes by name; none where no digests are known."""
+    """Return the published classes by name; empty if no digests are known."""
     if dataset.manifest is None:
         return {}
     known = _read_manifest(dataset.manifest)
@@ -325,7 +326,7 @@ def published(dataset: Dataset) -> dict[str, Published]:
 
 
 def file_names(dataset: Dataset) -> dict[str, list[str]]:
-    """The published file names of each class, where they follow a rule."""
+    """Return the published file names of each class; empty if they follow no rule."""
     naming = dataset.naming
     if naming is None:
         return {}
@@ -339,19 +340,19 @@ def file_names(dataset: Dataset) -> dict[str, list[str]]:
     return names
 
 
-def labeller(
+def labeler(
     dataset: Dataset, folders: dict[str, str] | None = None
 ) -> Callable[[PurePath], str | None]:
-    """A function that tells the class of a file by its path, None for no picture of the set.
+    """Return a function that maps a path to its class, or None if it is not in the set.
 
-    It serves the archives as they were published, our own layout, and copies
-    in other layouts alike: the class is the name of the file's folder, or
-    what ``folders`` says it stands for, or what the name of the file says.
+    It works for the published archives, for our layout and for other copies:
+    the class is the name of the file's folder, or the class that ``folders``
+    maps it to, or the one that the file name determines.
     """
     folders = folders or {}
     classes = published(dataset)
     by_file = {}
-    if dataset.naming is not None and dataset.naming.tells_class:
+    if dataset.naming is not None and dataset.naming.shows_class:
         by_file = {name: label for label, names in file_names(dataset).items() for name in names}
 
     def label_of(path: PurePath) -> str | None:
