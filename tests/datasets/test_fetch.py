@@ -152,7 +152,7 @@ def test_without_a_network_the_error_says_what_to_do(server, monkeypatch, tmp_pa
     with pytest.raises(UnreachableError, match="the server returned 404 Not Found; without a net"):
         fetch("OT", tmp_path)
     address = "http://127.0.0.1:9/scene_categories.zip"  # nobody listens there
-    archive = Archive(address, None, "nowhere")
+    archive = Archive(address, "nowhere")
     monkeypatch.setitem(DATASETS, "LS", replace(DATASETS["LS"], archive=archive))
     manual = r"no connection; .*'lrrspm datasets fetch LS --archive FILE'.*'lrrspm datasets add LS"
     with pytest.raises(UnreachableError, match=manual):

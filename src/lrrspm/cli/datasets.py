@@ -206,10 +206,12 @@ def add(
 
 
 def _describe(dataset: Dataset, state: Status) -> dict[str, Any]:
-    facts = "name title images classes megabytes pixels terms citation note home part_of".split()
+    from dataclasses import asdict
+
+    internal = ("archive", "manifest", "naming", "without", "skip")
     origin = ("address", "checksum", "source")
     return {
-        **{name: getattr(dataset, name) for name in facts},
+        **{name: value for name, value in asdict(dataset).items() if name not in internal},
         **{name: getattr(dataset.archive, name, None) for name in origin},
         "folder": str(state.folder),
         "there": state.there,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -212,9 +213,9 @@ def _recognize(
     names = {}
     for name, paths in sorted(unknown.items()):
         likely = {k.sha256: label for label, k in lacking.items() if k.images == len(paths)}
-        digest = _digest_or_none(paths, n_jobs, stages) if likely else None
-        if digest in likely:
-            names[name] = likely[digest]
+        if likely:
+            with contextlib.suppress(ImageError, KeyError):  # unreadable, or other content
+                names[name] = likely[class_digest(digest_images(paths, n_jobs, stages))]
     rest = {name: len(paths) for name, paths in unknown.items() if name not in names}
     counts = {label: k.images for label, k in lacking.items() if label not in names.values()}
     return names | _match_counts(rest, counts)
@@ -232,13 +233,6 @@ def _match_counts(folders: dict[str, int], classes: dict[str, int]) -> dict[str,
             return {}
         names[same[0]] = label
     return names
-
-
-def _digest_or_none(paths: list[str], n_jobs: int | None, stages: Stages | None) -> str | None:
-    try:
-        return class_digest(digest_images(paths, n_jobs, stages))
-    except ImageError:
-        return None
 
 
 def class_digest(digests: Iterable[str]) -> str:

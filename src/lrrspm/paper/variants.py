@@ -1,4 +1,4 @@
-"""Other ways to read or describe images, to find out what they do to the accuracy."""
+"""Other ways to read or describe images, to measure their effect on the accuracy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Gray = NDArray[np.float32]
 
 
 def _resized(gray: Gray, width: int, height: int, way: Pillow.Resampling) -> Gray:
-    picture = Pillow.fromarray(np.clip(np.round(gray * 255), 0, 255).astype(np.uint8))
-    return np.asarray(picture.resize((width, height), way), np.float32) / np.float32(255)
+    image = Pillow.fromarray(np.clip(np.round(gray * 255), 0, 255).astype(np.uint8))
+    return np.asarray(image.resize((width, height), way), np.float32) / np.float32(255)
 
 
 def _scaled(gray: Gray, side: int, way: Pillow.Resampling, enlarge: bool = False) -> Gray:
@@ -28,6 +28,7 @@ def _scaled(gray: Gray, side: int, way: Pillow.Resampling, enlarge: bool = False
     return _resized(gray, round(scale * width), round(scale * height), way)
 
 
+# Names of variants are part of the keys of stored rows: never change them, spelling included.
 READERS: dict[str, Callable[[Gray], Gray]] = {
     "resized to 300 by Pillow's bicubic": lambda gray: _scaled(
         gray, 300, Pillow.Resampling.BICUBIC
@@ -43,7 +44,7 @@ VARIANTS = (*READERS, FLAT)
 
 
 class VariedFeatures(SpatialPyramidFeatures):
-    """Features of images that are read, or described, in another way."""
+    """Features of images that are read or described in another way."""
 
     variant = ""
 
@@ -56,15 +57,15 @@ class VariedFeatures(SpatialPyramidFeatures):
 
     def describe(self, gray: Gray) -> DenseDescriptors:
         found = super().describe(gray)
-        return found._replace(values=_normalised(found.values)) if self.variant == FLAT else found
+        return found._replace(values=_normalized(found.values)) if self.variant == FLAT else found
 
 
 def vary(features: SpatialPyramidFeatures, variant: str) -> SpatialPyramidFeatures:
-    """The same features with a variant, or as they are where that is empty."""
+    """Return features with a variant applied; unchanged if it is empty."""
     if not variant:
         return features
     if variant not in VARIANTS:
-        raise ValueError(f"no variant {variant!r}; there are: {', '.join(VARIANTS)}")
+        raise ValueError(f"no variant {variant!r}; choose from: {', '.join(VARIANTS)}")
     varied = VariedFeatures(**features.get_params(deep=False))
     varied.variant = variant
     if hasattr(features, "encoder_"):
@@ -72,8 +73,8 @@ def vary(features: SpatialPyramidFeatures, variant: str) -> SpatialPyramidFeatur
     return varied
 
 
-def _normalised(values: Gray) -> Gray:
-    """Length 1, clipped at 0.2 and length 1 again, for every descriptor that is not zero."""
+def _normalized(values: Gray) -> Gray:
+    """Scale nonzero descriptors to length 1, clip them at 0.2 and scale them again."""
     clipped = np.minimum(_unit(values), np.float32(0.2))
     return _unit(clipped)
 
