@@ -56,9 +56,10 @@ def test_a_wheel_contains_the_data_files(tmp_path):
     wheel = pytest.importorskip("hatchling.builders.wheel")
     (built,) = wheel.WheelBuilder(str(HERE.parent)).build(directory=str(tmp_path))
     with zipfile.ZipFile(built) as archive:
-        found = {name for name in archive.namelist() if name.endswith(".json")}
+        found = set(archive.namelist())
     expected = {f"lrrspm/datasets/manifests/{name}" for name in MANIFESTS}
-    assert expected | {"lrrspm/paper/published.json"} <= found
+    expected |= {"lrrspm/datasets/catalogue.toml", "lrrspm/paper/published.json"}
+    assert expected <= found
 
 
 def test_published_file_names():

@@ -16,8 +16,10 @@ from lrrspm.paper.experiments import (
     needed,
 )
 from lrrspm.paper.published import published, read_published
+from lrrspm.paper.results import Results
 from lrrspm.paper.settings import EVEN, TRAINING_IMAGES, Setting
 from lrrspm.paper.variants import FLAT
+from tests.conftest import HERE
 
 # The small sets made here are not the published ones.
 pytestmark = pytest.mark.filterwarnings("ignore:.* is not the published set")
@@ -67,6 +69,13 @@ def test_every_parameter_changes_the_key():
     assert set(others) == {field.name for field in fields(Setting)}
     keys = {replace(base, **{name: value}).key for name, value in others.items()}
     assert len(keys | {base.key}) == len(others) + 1
+
+
+def test_committed_rows_keep_their_keys():
+    results = Results(HERE.parent / "benchmarks" / "results" / "paper")
+    rows = [record for record in results.records.values() if record["kind"] == "row"]
+    assert len(rows) == 1095
+    assert all(Setting(**row["setting"]).key == row["key"] for row in rows)
 
 
 def test_parameters_a_method_ignores_make_no_difference():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -89,10 +90,7 @@ def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
     print(f"{dataset.images} images, {dataset.classes} classes, about {dataset.megabytes} MB")
     if dataset.note:
         print(dataset.note)
-    print(f"terms: {dataset.terms}")
-    print(f"cite: {dataset.citation}")
-    print(f"home: {dataset.home}")
-    for title in ("address", "checksum", "source"):
+    for title in ("terms", "citation", "home", "address", "checksum", "source"):
         if facts[title]:
             print(f"{title}: {facts[title]}")
     print(f"folder: {printable(state.folder)}, {_in_words(state)}")
@@ -111,8 +109,8 @@ def fetch(
 ) -> None:
     """Download a data set from its official source and unpack it into class folders.
 
-    An interrupted download resumes. The folder gets its final name only once it is complete. OT
-    and FP are parts of LS, which is fetched.
+    An interrupted download resumes. The folder gets its final name only once
+    it is complete. For OT and FP, which are parts of LS, fetches LS.
 
     Example: lrrspm datasets fetch LS
     """
@@ -144,13 +142,11 @@ def fetch(
 def verify(name: Name, data_dir: DataDir = None, jobs: Jobs = -1, as_json: Json = False) -> None:
     """Decode every image of a data set and compare it with the published one.
 
-    Lists missing, extra, broken and duplicate images, and whether each class equals the published
-    one. The exit code is 0 if the set is complete and equal, 1 if not.
+    Lists missing, extra, broken and duplicate images. The exit code is 0 if
+    the set is complete and equal to the published one, 1 if not.
 
     Example: lrrspm datasets verify LS
     """
-    from dataclasses import asdict
-
     from .._support.stages import Stages
     from ..datasets import data_root
     from ..datasets import verify as verify_set
@@ -175,8 +171,8 @@ def add(
 ) -> None:
     """Use a folder that you already have as a data set, without changing it.
 
-    Class folders with other names are recognized by their content. A folder that differs from the
-    published set is added with a warning.
+    Class folders with other names are recognized by their content. A folder
+    that differs from the published set is added with a warning.
 
     Example: lrrspm datasets add LS /data/15-scene
     """
@@ -206,8 +202,6 @@ def add(
 
 
 def _describe(dataset: Dataset, state: Status) -> dict[str, Any]:
-    from dataclasses import asdict
-
     internal = ("archive", "manifest", "naming", "without", "skip")
     origin = ("address", "checksum", "source")
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from dataclasses import asdict
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -28,19 +29,8 @@ _PAUSE = 30
 """Seconds between progress lines without a terminal."""
 
 
-class Codebook(StrEnum):
-    """Source of the codebook."""
-
-    all = "all"
-    training = "training"
-
-
-class Format(StrEnum):
-    """Format of printed tables."""
-
-    text = "text"
-    markdown = "markdown"
-    html = "html"
+Codebook = StrEnum("Codebook", ["all", "training"])
+Format = StrEnum("Format", ["text", "markdown", "html"])
 
 
 @command
@@ -105,8 +95,8 @@ def paper(
 ) -> None:
     """Repeat the paper's tables and figures, its numbers next to ours.
 
-    Results are stored as they are computed: an interrupted run resumes, and nothing is computed
-    twice. Data sets that are missing are marked "not run"; 'lrrspm datasets' lists them.
+    Results are stored as they are computed, so an interrupted run resumes.
+    Missing data sets are marked "not run"; 'lrrspm datasets' lists them.
 
     Example: lrrspm paper table4 --quick
     """
@@ -130,7 +120,6 @@ def paper(
     failed = _compute(parts, results, data_dir, options, jobs) if parts else []
     written = _write_figures(parts, results, options)
     if paged:
-        _warn_of_none(results, options)
         written.append(_write_page(results, options, output or results_dir / "report.html"))
     if as_json:
         print_json(
@@ -234,22 +223,16 @@ def _write_figures(parts: list[str], results: Results, options: Options) -> list
     return [path for paths in saved for path in paths]
 
 
-def _warn_of_none(results: Results, options: Options) -> None:
-    """Warn if a page will be empty, and hint at a reason."""
-    from ..paper.report import shown
+def _write_page(results: Results, options: Options, path: Path) -> Path:
+    """Write the page; figures of a Markdown page go into a folder next to it."""
+    from .._support.files import write_atomically
+    from ..paper.report import make_page, shown
+    from ..report.page import to_html, to_markdown
 
     if not shown(results, options):
         count = len(results.records)
         other = f"; {count} with other options, such as --quick" if count else ""
         warnings.warn(f"{results.path}: no results with these options{other}", stacklevel=2)
-
-
-def _write_page(results: Results, options: Options, path: Path) -> Path:
-    """Write the page; figures of a Markdown page go into a folder next to it."""
-    from .._support.files import write_atomically
-    from ..paper.report import make_page
-    from ..report.page import to_html, to_markdown
-
     page = make_page(results, options)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".md":
@@ -266,8 +249,6 @@ def _write_page(results: Results, options: Options, path: Path) -> Path:
 
 def _describe(part: str, results: Results, options: Options) -> Any:
     """Return a part as JSON."""
-    from dataclasses import asdict
-
     from ..paper import figures
 
     if part == "figure4":
@@ -320,7 +301,7 @@ def _print(table: Table) -> None:
     for place, name in enumerate(table.header):
         made.add_column(text(name), justify="right" if place else "left")
     for row in table.rows:
-        made.add_row(*(text_lines(cell) for cell in row))
+        made.add_row(*map(_cell, row))
     print(table.title)
     print_rich(made)
     for note in table.notes:
@@ -328,12 +309,9 @@ def _print(table: Table) -> None:
     print()
 
 
-def text_lines(cell: tuple[str, ...]) -> Any:
+def _cell(lines: tuple[str, ...]) -> Any:
     """Return a cell of several lines, the first in bold."""
     from rich.text import Text
 
-    first, *others = cell
-    made = Text(first, style="bold")
-    for line in others:
-        made.append(f"\n{line}", style="not bold dim")
-    return made
+    first, *others = lines
+    return Text.assemble((first, "bold"), *((f"\n{line}", "dim") for line in others))

@@ -44,11 +44,7 @@ class Naming:
     first: int = 1
     step: int = 1
     through: bool = False
-    """Numbers continue from one class to the next, so a name determines its class."""
-
-    @property
-    def shows_class(self) -> bool:
-        return self.through or "{label}" in self.template
+    """Numbers continue from one class to the next."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +169,8 @@ def labeler(
     """
     folders = folders or {}
     classes = published(dataset)
-    by_file = {}
-    if dataset.naming is not None and dataset.naming.shows_class:
+    by_file, naming = {}, dataset.naming
+    if naming is not None and (naming.through or "{label}" in naming.template):
         by_file = {name: label for label, names in file_names(dataset).items() for name in names}
 
     def label_of(path: PurePath) -> str | None:

@@ -26,6 +26,9 @@ def fetch(
 ) -> Path:
     """Download a data set and unpack it into class folders.
 
+    The archive must have the published checksum or, if none is known, its
+    classes the published digests.
+
     Parameters
     ----------
     name : str
@@ -40,11 +43,6 @@ def fetch(
     Path
         The folder, which gets its final name only once it is complete. An
         existing folder is left alone.
-
-    Notes
-    -----
-    The archive must have the published checksum. Where none is known, the
-    digests of the classes are compared instead.
     """
     dataset = find_dataset(name)
     if dataset.part_of is not None:

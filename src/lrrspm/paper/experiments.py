@@ -96,7 +96,7 @@ PARTS = (*TABLES, *FIGURES, "copies", "scaling", "factors")
 
 OWN_CODEBOOK = "LrrSPM, codebook from training images"
 NORMALIZED = "LrrSPM, codes normalized (Algorithm 1)"
-BESIDE: dict[str, dict[str, Any]] = {
+EXTRA_ROWS: dict[str, dict[str, Any]] = {
     OWN_CODEBOOK: {"codebook": TRAINING_IMAGES},
     NORMALIZED: {"normalize_codes": True},
 }
@@ -111,7 +111,7 @@ def table_rows(table: str, options: Options) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {method: {"method": method} for method in methods}
     if config.METHOD in methods and table not in ("table3", "table10"):
         usual = {"codebook": options.codebook, "normalize_codes": options.normalize_codes}
-        for name, changes in BESIDE.items():
+        for name, changes in EXTRA_ROWS.items():
             if not changes.items() <= usual.items():
                 rows[name] = {"method": config.METHOD, **changes}
     return rows

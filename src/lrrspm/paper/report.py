@@ -47,7 +47,7 @@ def _introduce(page: Page, results: Results, options: Options) -> None:
         page.add(Text(f"**{notes.QUICK}**"))
     page.add(Heading("Protocol"), Bullets(_protocol(options)))
     records = shown(results, options)
-    machines = "; ".join(_machines(results, records))
+    machines = _machines(results, records)
     page.add(Text(f"On {machines}." if machines else "Nothing has been run yet."))
     page.add(_datasets_table(records))
     said = studies.say_agreement(results, options)
@@ -89,16 +89,15 @@ def shown(results: Results, options: Options) -> list[dict[str, Any]]:
     return results.rows(settings) + [record for record in drawn if record is not None]
 
 
-def _machines(results: Results, shown: list[dict[str, Any]]) -> list[str]:
+def _machines(results: Results, shown: list[dict[str, Any]]) -> str:
     environments = [results.environments[record["environment"]] for record in shown]
-    return list(
-        dict.fromkeys(
-            f"{each['cores']} cores of an {each['cpu']} ({each['system']}), "
-            f"Python {each['python']}, NumPy {each['packages']['numpy']}, "
-            f"lrrspm {each['packages']['lrrspm']}, commit {short_commit(each)}"
-            for each in environments
-        )
+    machines = (
+        f"{each['cores']} cores of an {each['cpu']} ({each['system']}), "
+        f"Python {each['python']}, NumPy {each['packages']['numpy']}, "
+        f"lrrspm {each['packages']['lrrspm']}, commit {short_commit(each)}"
+        for each in environments
     )
+    return "; ".join(dict.fromkeys(machines))
 
 
 def _datasets_table(shown: list[dict[str, Any]]) -> Table:

@@ -50,7 +50,13 @@ class Results:
         self.environments: dict[str, dict[str, Any]] = {}
         self._current: str | None = None
         damaged = False
-        for line in self._lines():
+        try:
+            lines = self.path.read_bytes().splitlines()
+        except FileNotFoundError:
+            lines = []
+        except OSError as error:
+            raise ResultsError(f"{self.path}: cannot be read ({error.strerror})") from error
+        for line in filter(None, lines):
             try:
                 self._take(json.loads(line))
                 damaged = False
@@ -121,14 +127,6 @@ class Results:
         else:
             record["setting"].get("figure")  # a line without a setting is damaged
             self.records[record["key"]] = record
-
-    def _lines(self) -> list[bytes]:
-        try:
-            return [line for line in self.path.read_bytes().splitlines() if line]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise ResultsError(f"{self.path}: cannot be read ({error.strerror})") from error
 
 
 def _ends_a_line(file: Any) -> bool:

@@ -106,11 +106,9 @@ class Images:
     """
 
     def __init__(self, setting: Setting, root: Path) -> None:
-        paths, labels = load(setting.dataset, root)
-        self.dataset = setting.dataset
-        self.paths, self.labels = np.array(paths), np.array(labels)
-        kept = _part_of_each_class(self.labels, setting.images_per_class, setting.max_classes)
-        self.paths, self.labels = self.paths[kept], self.labels[kept]
+        paths, labels = map(np.array, load(setting.dataset, root))
+        kept = _part_of_each_class(labels, setting.images_per_class, setting.max_classes)
+        self.dataset, self.paths, self.labels = setting.dataset, paths[kept], labels[kept]
         self.names = np.unique(self.labels)
         files = (
             f"{label}/{os.path.basename(path)}:{os.stat(path).st_size}"
@@ -298,9 +296,8 @@ def _evenly_spaced(
     for name in np.unique(labels):
         members = np.flatnonzero(labels == name)
         if len(members) <= count:
-            raise ValueError(
-                f"class '{name}' has {plural(len(members), 'image')}; too few for {count}"
-            )
+            images = plural(len(members), "image")
+            raise ValueError(f"class '{name}' has {images}; too few for {count}")
         numbers = [[int(n) for n in re.findall(r"\d+", Path(paths[i]).stem)] for i in members]
         ordered = members[sorted(range(len(members)), key=numbers.__getitem__)]
         places = (split + np.arange(count) * len(members) // count) % len(members)

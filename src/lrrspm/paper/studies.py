@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from .. import config
 from ..methods import METHODS
@@ -18,7 +18,6 @@ from .tables import NOT_RUN, Cell, accuracy_cell, cells
 
 DOES_NOT_APPLY = "does not apply"
 Cells = dict[str, dict[str, Cell | None]]
-T = TypeVar("T")
 
 
 def copies_cells(results: Results, options: Options) -> Cells:
@@ -184,9 +183,10 @@ def _both_readings(results: Results, options: Options) -> Iterator[tuple[str, Ce
 def say_agreement(results: Results, options: Options) -> list[str]:
     """State for each method in how many cells it agrees with the paper."""
     said = []
+    tables = [cells(table, results, options) for table in TABLES]
     for method in METHODS:
-        lines = [cells(table, results, options).get(method, {}) for table in TABLES]
-        far = [c.deviations for line in lines for c in line.values() if c.deviations is not None]
+        found = [cell for table in tables for cell in table.get(method, {}).values()]
+        far = [cell.deviations for cell in found if cell.deviations is not None]
         if far:
             near = sum(abs(deviations) <= 2 for deviations in far)
             above, below = (sum(sign * d > 2 for d in far) for sign in (1, -1))
@@ -222,8 +222,7 @@ def _signed(change: float | None) -> str:
     return NOT_RUN if change is None else f"{round(change, 2) + 0:+.2f}"
 
 
-_Maker = Callable[[Results, Options], T]
-STUDIES: dict[str, tuple[_Maker[Cells], _Maker[Table]]] = {
+STUDIES: dict[str, tuple[Callable[..., Cells], Callable[..., Table]]] = {
     "copies": (copies_cells, copies_table),
     "scaling": (scaling_cells, scaling_table),
     "factors": (factor_cells, factor_table),

@@ -11,7 +11,7 @@ from .. import config
 from ..methods import METHODS
 from ..report.page import Table
 from . import experiments
-from .experiments import BESIDE, OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
+from .experiments import OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
 from .notes import QUICK
 from .published import published, read_published
 from .results import Results
@@ -128,10 +128,7 @@ def cells(table: str, results: Results, options: Options) -> dict[str, dict[str,
 
 
 # Columns of table 10: stages of ours, and a field of the paper's cells.
-_TIMES = {
-    "coding": (("encode",), "coding"),
-    "classifying": (("train", "test"), "classification"),
-}
+_TIMES = {"coding": (("encode",), "coding"), "classifying": (("train", "test"), "classification")}
 _WITH_SECONDS = ("table3", "table4", "table5")
 
 
@@ -203,7 +200,7 @@ def _title(table: str, column: Column, options: Options) -> str:
 
 
 def _published(table: str, row: str, column: Column) -> dict[str, Any] | None:
-    where: dict[str, Any] = {"row": config.METHOD if row in BESIDE else row}
+    where: dict[str, Any] = {"row": config.METHOD if row in experiments.EXTRA_ROWS else row}
     where["dataset"] = column.dataset
     if table != "table10":
         where |= {"train_per_class": column.train_per_class, "codebook_size": column.codebook_size}
