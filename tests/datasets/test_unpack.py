@@ -32,10 +32,11 @@ def zip_with(name: str, mode: int = 0, content: bytes = b"x") -> bytes:
     return out.getvalue()
 
 
-def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
+def tar_with(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", pax: bool = False) -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
-        info = tarfile.TarInfo(name)
+        info = tarfile.TarInfo("placeholder" if pax else name)
+        info.pax_headers = {"path": name} if pax else {}
         info.type, info.linkname = kind, link
         archive.addfile(info)
     return out.getvalue()
@@ -52,6 +53,7 @@ HOSTILE = {
     "zip twice": pack_zip({"a/bedroom/1.jpg": b"x", "b/bedroom/1.jpg": b"y"}),
     "tar up": tar_with("../bedroom/evil.jpg"),
     "tar absolute": tar_with("/bedroom/evil.jpg"),
+    "tar null byte": tar_with("bedroom/evil\0.jpg", pax=True),
     "tar backslashes": tar_with("..\\bedroom\\evil.jpg"),
     "tar drive": tar_with("C:/bedroom/evil.jpg"),
     "tar link inside": tar_with("bedroom/evil.jpg", tarfile.SYMTYPE, "first.jpg"),

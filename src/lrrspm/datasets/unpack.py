@@ -105,7 +105,7 @@ def _safe_path(info: tarfile.TarInfo, target: Path, archive: Path) -> PurePosixP
     name = info.name.replace("\\", "/")
     try:
         filtered = tarfile.data_filter(info.replace(name=name, deep=False), str(target))
-    except tarfile.FilterError as error:
+    except (tarfile.FilterError, ValueError, OSError) as error:  # or not a path at all
         raise _refusal(archive, str(error)) from None
     # The filter strips leading slashes, allows links inside, and knows this system's drives only.
     plain = info.isreg() or info.isdir()
