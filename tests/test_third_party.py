@@ -141,7 +141,9 @@ def test_a_model_without_its_package_is_refused_by_the_packages_name(
 def test_command_line(tiny, colored, tmp_path):
     assert "TinySPM" in json.loads(run("methods", "--json"))["methods"]
     model = tmp_path / "m.lrrspm"
-    run("train", colored, "-o", model, "--method", "TinySPM", "--step", 6, "--cache", tmp_path / "c")
+    run(
+        "train", colored, "-o", model, "--method", "TinySPM", "--step", 6, "--cache", tmp_path / "c"
+    )
     facts = json.loads(run("info", model, "--json"))
     assert facts["parameters"]["method"] == "TinySPM"
     assert facts["parameters"]["channels"][0]["descriptor"]["step"] == 6

@@ -89,7 +89,11 @@ def tunable(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         tuned = {one: kwargs.pop(_name(one)) for one in TUNABLES}
-        command(*args, tuned={o: v for o, v in tuned.items() if v not in (None, False)}, **kwargs)
+        command(
+            *args,
+            tuned={o: v for o, v in tuned.items() if v is not None and v is not False},
+            **kwargs,
+        )
 
     signature = inspect.signature(command, eval_str=True)
     own = [one for one in signature.parameters.values() if one.name != "tuned"]
