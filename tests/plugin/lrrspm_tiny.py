@@ -1,6 +1,6 @@
 """Parts of another package: none of them is known to lrrspm but by its entry points."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -15,7 +15,7 @@ from lrrspm.pooling import Pooling
 class ColorGrid(Descriptor):
     """64 values per patch: means of red, green, blue and their mean in 4 x 4 cells."""
 
-    color = True
+    color: ClassVar = True
 
     def __init__(self, step: int = 8, patch_size: int = 12) -> None:
         self.step = step
@@ -48,8 +48,8 @@ class ColorGrid(Descriptor):
 class SoftEncoder(Encoder):
     """Shares of a few random descriptors, by their distances."""
 
-    derived = {"atoms_": "km"}
-    pooled_by = "OuterPooling"
+    derived: ClassVar = {"atoms_": "km"}
+    pooled_by: ClassVar = "OuterPooling"
 
     def __init__(self, size: int = 4, sharpness: float = 2.0, random_state: Any = None) -> None:
         self.size = size

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from lrrspm import config, load_model
-from lrrspm.report import draw as drawing
 from lrrspm.cli import app as commands
+from lrrspm.report import draw as drawing
 from lrrspm.serve import connection, gate, run
 from lrrspm.serve.app import create_app
 from lrrspm.serve.limits import Limits
