@@ -14,7 +14,7 @@ from lrrspm import LRREncoder, find_images, read_image
 from lrrspm._support.files import MAX_BYTES, file_digest
 from lrrspm._support.stages import Stages
 from lrrspm.cache.store import FeatureStore, contents
-from lrrspm.images.audit import warn_about
+from lrrspm.images import warn_about
 from lrrspm.pipeline.batch import fit_all, transform_all
 from tests.cache.stores import counts, small
 from tests.conftest import draw

@@ -14,8 +14,7 @@ from PIL import Image
 from lrrspm import ImageClassifier, LRREncoder, config, find_images
 from lrrspm.evaluation.mistakes import Measured
 from lrrspm.evaluation.protocol import evaluate_all
-from lrrspm.images import colours
-from lrrspm.images.audit import audit
+from lrrspm.images import audit, colours
 from lrrspm.methods import METHODS
 from lrrspm.report import make_report, write_report
 from lrrspm.report.draw import AGAINST, FOR
