@@ -173,7 +173,7 @@ def test_verify_names_broken_files(root):
     assert list(report.broken) == [name]
     assert states(report)["bedroom"] == "broken files"
     assert report.summary == [f"{name} cannot be used: {report.broken[name]}"]
-    assert "not a picture of a known format" in verify("COIL20", root).summary[0]
+    assert "not an image of a known format" in verify("COIL20", root).summary[0]
 
 
 def test_verify_names_copies(root):

@@ -216,7 +216,7 @@ def test_an_unreadable_image_fails_its_data_set_alone(root, tmp_path):
     (broken / "obj1" / "obj1__3.png").write_text("no picture")
     results = Results(tmp_path / "results")
     runner.run([small(), replace(small(), dataset="YaleB")], results, tmp_path)
-    assert "obj1__3.png: not a picture" in results.records[small().key]["error"]
+    assert "obj1__3.png: not an image" in results.records[small().key]["error"]
     assert len(results.records) == 1  # Yale B is not here, which is no error
 
 

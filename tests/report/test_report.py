@@ -196,7 +196,7 @@ def test_skipped_pictures_and_findings_are_listed(mixed, tmp_path):
     page = parse(tmp_path / "r.html")
     ((path, reason),) = page.table("picture", "why")
     assert path == str(root / "dots" / "bad.png")
-    assert reason.startswith("not a picture")
+    assert reason.startswith("not an image")
     shown = {row[0]: row[2] for row in page.table("what", "meaning")}
     assert shown["broken"] == shown["copy"] == "1"
     assert ["copy", "dots", f"{root / 'dots/05.png'}{root / 'dots/twin.png'}"] in page.table(
