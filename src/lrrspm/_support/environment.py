@@ -41,14 +41,11 @@ def short_commit(environment: dict[str, Any]) -> str:
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the installed versions of packages; "missing" for those not installed."""
-
-    def version(package: str) -> str:
-        try:
-            return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            return "missing"
-
-    return {name: version(name) for name in packages}
+    found = dict.fromkeys(packages, "missing")
+    for name in found:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def forget_peak_memory() -> None:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .digests import group_copies
 
@@ -78,6 +76,9 @@ def group_near(patterns: Sequence[Pattern]) -> list[list[int]]:
     pairs are compared, n^2 / 2 * 732 products, 0.8 s for 5,000 images, but
     memory stays linear: each block of pairs is merged into the groups so far.
     """
+    from scipy.sparse import coo_array  # 0.4 s that readers of images need not wait for
+    from scipy.sparse.csgraph import connected_components
+
     if not patterns:
         return []
     steps = np.stack([pattern.steps for pattern in patterns]).astype(np.float32)

@@ -15,20 +15,14 @@ from .resizing import shrink
 
 
 class Pixels(NamedTuple):
-    """One image as descriptors read it.
-
-    Attributes
-    ----------
-    gray : ndarray of shape (h, w), float32, or None
-    color : ndarray of shape (h, w, 3), float32, or None
-        Red, green and blue.
-    shape : tuple of int
-        Height and width of the image as given, upright, before shrinking.
-    """
+    """One image as descriptors read it; what was not asked for is None."""
 
     gray: NDArray[np.float32] | None
+    """(h, w)."""
     color: NDArray[np.float32] | None
+    """(h, w, 3): red, green and blue."""
     shape: tuple[int, int]
+    """Height and width of the image as given, upright, before shrinking."""
 
 
 def read_pixels(
