@@ -53,7 +53,7 @@ def test_a_broken_file_among_good_ones(client, picture):
     assert good["label"] == "dots"
     assert bad == {
         "name": "bad.jpg",
-        "error": "not a picture of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)",
+        "error": "not an image of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)",
     }
     assert empty == {"name": "empty.png", "error": "the file is empty"}
 
@@ -62,7 +62,7 @@ def test_nothing_but_broken_files(client):
     answer = send(client, "/api/predict", ("bad.jpg", b"junk"), ("empty.png", b""))
     assert answer.status_code == 422
     assert re.fullmatch(
-        r"bad\.jpg: not a picture .*; empty\.png: the file is empty", answer.json()["error"]
+        r"bad\.jpg: not an image .*; empty\.png: the file is empty", answer.json()["error"]
     )
 
 
@@ -84,7 +84,7 @@ def test_explanations_are_those_of_the_library(client, model_path, picture, labe
     ]
     assert (found["width"], found["height"], found["preview"]) == (48, 48, None)
     colours = np.asarray(decoded(found["map"], "image/png"))
-    np.testing.assert_array_equal(colours, drawing.evidence_colors(expected.map))
+    np.testing.assert_array_equal(read_thumbnail, drawing.evidence_colors(expected.map))
 
 
 def decoded(uri, kind):
@@ -170,7 +170,7 @@ def test_the_card_of_a_model_with_an_estimate(pictures, tmp_path):
             "^files: not a file; with curl write -F files=@NAME$",
         ),
         ("/api/explain", {"json": {}}, 422, "file: Field required"),
-        ("/api/explain", {"files": {"file": ("a.png", b"junk")}}, 422, "a.png: not a picture"),
+        ("/api/explain", {"files": {"file": ("a.png", b"junk")}}, 422, "a.png: not an image"),
         ("/api/predict", {}, 422, "files: Field required"),
         ("/api/predict?top=0", {"files": {"files": b"x"}}, 422, "top: .*greater than or equal"),
         ("/api/predict?top=x", {"files": {"files": b"x"}}, 422, "top: .*valid integer"),
@@ -279,7 +279,7 @@ def test_numbers_as_classes(pictures, tmp_path, picture):
 
 def test_marks_of_direction_are_written_out(client):
     answer = send(client, "/api/explain", ("\u202egnp.svg", b"junk"))
-    assert answer.json()["error"].startswith("\\u202egnp.svg: not a picture")
+    assert answer.json()["error"].startswith("\\u202egnp.svg: not an image")
 
 
 @limited(files=2, file_bytes=10_000)

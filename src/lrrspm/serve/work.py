@@ -21,7 +21,7 @@ from .. import __version__, config
 from .._support.parallel import single_blas_thread
 from ..classifier import load_model
 from ..evidence import Explanation
-from ..images import ImageError, colours
+from ..images import ImageError, read_thumbnail
 from ..modelfile.card import describe_model
 from ..report.draw import evidence_colors
 from ..report.page import data_uri
@@ -143,7 +143,7 @@ class Worker:
             width=width,
             height=height,
             map=_inside(overlay, "PNG", compress_level=3),
-            preview=_inside(colours(file, _PREVIEW_SIDE), "JPEG") if preview else None,
+            preview=_inside(read_thumbnail(file, _PREVIEW_SIDE), "JPEG") if preview else None,
             patches=_list(found) if patches else None,
             milliseconds=_milliseconds_since(start),
         )
