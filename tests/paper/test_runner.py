@@ -30,15 +30,15 @@ def test_rows_agree_with_evaluate(root, computed, shared):
     names = list(METHODS) if shared else ["LrrSPM"]
     way = ALL_IMAGES if shared else TRAINING_IMAGES
     classifiers = [
-        ImageClassifier(
-            METHODS[name].encoder().set_params(codebook_size=16), n_samples=2000, method=name
+        ImageClassifier(method=name, n_samples=2000).set_params(
+            channels__0__encoder__codebook_size=16
         )
         for name in names
     ]
     found = evaluate_all(paths, labels, classifiers, 5, 2, shared_codebook=shared, seed=0)
     for name, result in zip(names, found, strict=True):
         rows = computed.rows(small(split, method=name, codebook=way) for split in (0, 1))
-        assert [row["accuracy"] for row in rows] == result["accuracy"]["splits"]
+        assert [row["accuracy"] for row in rows] == result.accuracies
 
 
 def test_a_row_is_complete(computed):
@@ -58,7 +58,7 @@ def test_a_row_is_complete(computed):
 
 def test_existing_rows_are_not_computed_again(root, computed, monkeypatch):
     lines = computed.path.read_bytes()
-    monkeypatch.setattr(runner, "fit_all", None)
+    monkeypatch.setattr(runner, "fit_features", None)
     again = Results(computed.folder)
     runner.run([small(), small(1, method="LLC")], again, root)
     assert computed.path.read_bytes() == lines

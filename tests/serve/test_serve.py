@@ -83,8 +83,8 @@ def test_explanations_are_those_of_the_library(client, model_path, picture, labe
         {"label": name, "score": scores[name]} for name in sorted(scores, key=lambda n: -scores[n])
     ]
     assert (found["width"], found["height"], found["preview"]) == (48, 48, None)
-    colours = np.asarray(decoded(found["map"], "image/png"))
-    np.testing.assert_array_equal(read_thumbnail, drawing.evidence_colors(expected.map))
+    drawn = np.asarray(decoded(found["map"], "image/png"))
+    np.testing.assert_array_equal(drawn, drawing.evidence_colors(expected.map))
 
 
 def decoded(uri, kind):
