@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from lrrspm import config, load_model
 from lrrspm.cli import app as commands
 from lrrspm.images import ImageError
-from lrrspm.images import colours as open_image
 from lrrspm.report import draw as drawing
 from lrrspm.serve import connection, errors, middleware, runner
 from lrrspm.serve.app import create_app
@@ -29,10 +28,10 @@ DOCUMENT = HERE.parent / "docs" / "serving.md"
 STATIC = HERE.parent / "src" / "lrrspm" / "serve" / "static"
 
 
-def reason_of(content):
+def reason_of(model_path, content):
     """Return why an image file cannot be used, in the library's words."""
     with pytest.raises(ImageError) as raised:
-        open_image(io.BytesIO(content), 300)
+        load_model(model_path).examine(io.BytesIO(content))
     return raised.value.reason
 
 
@@ -54,22 +53,22 @@ def test_predictions_are_those_of_the_library(client, model_path, image):
     assert first["milliseconds"] > 0
 
 
-def test_broken_file_among_good_ones(client, image):
+def test_broken_file_among_good_ones(client, model_path, image):
     response = send(
         client, "/api/predict", ("good.png", image), ("bad.jpg", b"junk"), ("empty.png", b"")
     )
     assert response.status_code == 200
     good, bad, empty = response.json()["predictions"]
     assert good["label"] == "dots"
-    assert bad == {"name": "bad.jpg", "error": reason_of(b"junk")}
-    assert empty == {"name": "empty.png", "error": reason_of(b"")}
+    assert bad == {"name": "bad.jpg", "error": reason_of(model_path, b"junk")}
+    assert empty == {"name": "empty.png", "error": reason_of(model_path, b"")}
 
 
-def test_only_broken_files(client):
+def test_only_broken_files(client, model_path):
     response = send(client, "/api/predict", ("bad.jpg", b"junk"), ("empty.png", b""))
     assert response.status_code == 422
-    expected = f"bad.jpg: {reason_of(b'junk')}; empty.png: {reason_of(b'')}"
-    assert response.json() == {"error": expected}
+    bad, empty = (reason_of(model_path, content) for content in (b"junk", b""))
+    assert response.json() == {"error": f"bad.jpg: {bad}; empty.png: {empty}"}
 
 
 @pytest.mark.parametrize("label", [None, "across"])
@@ -89,8 +88,8 @@ def test_explanations_are_those_of_the_library(client, model_path, image, label)
         {"label": name, "score": scores[name]} for name in sorted(scores, key=lambda n: -scores[n])
     ]
     assert (found["width"], found["height"], found["preview"]) == (48, 48, None)
-    colours = np.asarray(decoded(found["map"], "image/png"))
-    np.testing.assert_array_equal(colours, drawing.evidence_colours(expected.map))
+    shown = np.asarray(decoded(found["map"], "image/png"))
+    np.testing.assert_array_equal(shown, drawing.evidence_colours(expected.map))
 
 
 def decoded(uri, kind):

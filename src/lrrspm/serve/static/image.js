@@ -1,16 +1,16 @@
-// Pictures as the browser sees them.
+// Images as the browser shows them.
 
-const THUMB = 104; // pixels, twice of what is shown
-// Films would run below a map that is for their first picture, and browsers do not turn WebP
-// upright.
-const NOT_THESE = ["image/gif", "image/webp"];
+const THUMB = 104; // pixels, twice the size shown
+// An animation would play below the map of its first frame, and browsers ignore the orientation of
+// WebP files.
+const PREVIEWED = ["image/gif", "image/webp"];
 
-export const UNREADABLE = "the file cannot be read any more; add it again";
+export const UNREADABLE = "the file is no longer readable; add it again";
 
-// Whether a file is still where it was, and what it was.
-export async function canBeRead(file) {
+// Return whether a file still exists unchanged.
+export async function isReadable(file) {
   try {
-    // All of it: a file that has gone may seem empty, and reading nothing succeeds.
+    // Read all of it: a deleted file may look empty, and reading nothing succeeds.
     await file.arrayBuffer();
   } catch {
     return false;
@@ -18,28 +18,28 @@ export async function canBeRead(file) {
   return true;
 }
 
-// The picture if the browser can show it, else null: the server's preview is shown instead.
-export async function shownByBrowser(item) {
-  if (NOT_THESE.includes(item.file.type)) return null;
-  const picture = new Image();
-  picture.src = item.url;
+// Return the image if the browser can show it, else null: then the server sends a preview.
+export async function decodeInBrowser(item) {
+  if (PREVIEWED.includes(item.file.type)) return null;
+  const image = new Image();
+  image.src = item.url;
   try {
-    await picture.decode();
+    await image.decode();
   } catch {
     return null;
   }
-  return picture;
+  return image;
 }
 
-export function drawThumb(place, picture) {
+export function drawThumb(place, image) {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = THUMB;
-  const { naturalWidth: width, naturalHeight: height } = picture;
+  const { naturalWidth: width, naturalHeight: height } = image;
   const side = Math.min(width, height);
   const context = canvas.getContext("2d");
   context.imageSmoothingQuality = "high";
   context.drawImage(
-    picture, (width - side) / 2, (height - side) / 2, side, side, 0, 0, THUMB, THUMB,
+    image, (width - side) / 2, (height - side) / 2, side, side, 0, 0, THUMB, THUMB,
   );
   place.replaceChildren(canvas);
 }
