@@ -82,7 +82,7 @@ class HeldOut(BaseModel):
     rough: bool = Field(description="True if there are too few images for a good estimate.")
 
 
-class Limits(BaseModel, frozen=True):
+class Limits(BaseModel, frozen=True, json_schema_serialization_defaults_required=True):
     """Limits of one request."""
 
     files: PositiveInt = Field(default=config.SERVE_FILES, description="Images per request.")
