@@ -32,6 +32,7 @@ _DRAIN_SECONDS = 5.0
 # would keep others waiting.
 _MIN_RATE = 20_000
 _GRACE_SECONDS = 5.0
+_RETRY = {"Retry-After": "1"}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -96,7 +97,7 @@ class GuardMiddleware:
         if length.isdecimal() and int(length) > self._limits.request_bytes:
             return error_response(413, _too_large(self._limits.request_bytes))
         if method == "POST" and self.active >= self._limits.waiting:
-            return _try_later("Too many requests are waiting; try again")
+            return error_response(503, "Too many requests are waiting; try again", **_RETRY)
         return None
 
     def _accepts(self, host: str) -> bool:
@@ -120,7 +121,7 @@ class GuardMiddleware:
             if exchange.receiving:
                 error = error_response(408, f"Upload not complete after {seconds}")
             else:
-                error = _try_later(f"Not done after {seconds}; try again")
+                error = error_response(503, f"Not done after {seconds}; try again", **_RETRY)
         except asyncio.CancelledError:  # uvicorn's graceful shutdown has timed out
             exchange.drain_seconds = 0
             error = error_response(503, "The server is shutting down")
@@ -226,7 +227,3 @@ def _is_cross_site(headers: Headers, host: str) -> bool:
 
 def _too_large(max_bytes: int) -> str:
     return f"Request is larger than {max_bytes / 1e6:g} MB; send fewer or smaller images"
-
-
-def _try_later(error: str) -> JSONResponse:
-    return error_response(503, error, **{"Retry-After": "1"})

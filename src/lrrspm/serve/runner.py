@@ -28,7 +28,6 @@ _EXIT_SECONDS = 10.0
 _STALL_SECONDS = 30
 # Connections queued by the system, and accepted before any is handled.
 _BACKLOG = 64
-_ALL_ADDRESSES = ("0.0.0.0", "::")
 _LOGGER = logging.getLogger("uvicorn.error")
 _BIND_ERRORS = {
     errno.EADDRINUSE: "already in use; choose another --port, or 0 for any free one",
@@ -66,7 +65,7 @@ def run(
     with _bind(host, port) as listener:
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
         worker = Worker(path, limits, n_jobs)
-        app = create_app(worker, {*LOOPBACK, host, *names}, host in _ALL_ADDRESSES)
+        app = create_app(worker, {*LOOPBACK, host, *names}, host in ("0.0.0.0", "::"))
         config = uvicorn.Config(
             app,
             http=Connection,

@@ -102,10 +102,11 @@ function describeEstimate({ accuracy, images, rough }) {
 }
 
 // Return nested parameters as one object, whose keys are the paths: "channels 2 · encoder".
-export function flatten(values, path = "") {
+function flatten(values, path = "") {
   const flat = {};
   for (const [key, value] of Object.entries(values)) {
-    const name = !path ? key : Array.isArray(values) ? `${path} ${Number(key) + 1}` : `${path} · ${key}`;
+    let name = path ? `${path} · ${key}` : key;
+    if (Array.isArray(values)) name = values.length > 1 ? `${path} ${Number(key) + 1}` : path;
     if (Array.isArray(value) && value.every((one) => !isNested(one))) flat[name] = value.join(", ");
     else if (isNested(value)) Object.assign(flat, flatten(value, name));
     else flat[name] = value ?? "none";
