@@ -139,7 +139,7 @@ def test_the_card(client, model_path):
     assert card["bytes"] == model_path.stat().st_size
     assert card["classes"] == {"across": 12, "along": 12, "dots": 12}
     assert (card["images"], card["held_out"], card["method"]) == (36, None, "LrrSPM")
-    assert card["parameters"]["codebook_size"] == 16
+    assert card["parameters"]["channels"][0]["encoder"]["codebook_size"] == 16
     assert card["limits"]["file_bytes"] == Limits().file_bytes
     info = json.loads(CliRunner().invoke(commands, ["info", str(model_path), "--json"]).stdout)
     assert card["parameters"] == info["parameters"]
