@@ -251,11 +251,11 @@ def test_an_unfitted_classifier_explains_nothing():
 def test_broken_files_are_named(model, tmp_path):
     path = tmp_path / "broken.png"
     path.write_bytes(b"no picture")
-    with pytest.raises(ValueError, match=r"broken\.png: not a picture"):
+    with pytest.raises(ValueError, match=r"broken\.png: not an image"):
         model.explain(path)
-    with pytest.raises(ValueError, match="the picture: not a picture"):
+    with pytest.raises(ValueError, match="the image: not an image"):
         model.explain(io.BytesIO(b"no picture"))
-    with pytest.raises(ValueError, match="the picture: the file is empty"):
+    with pytest.raises(ValueError, match="the image: the file is empty"):
         model.explain(io.BytesIO())
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lrrspm.pipeline.batch import fit_all, transform_all
 from PIL import Image
 
 from lrrspm import LRREncoder, find_images, read_image
 from lrrspm._support.files import MAX_BYTES, file_digest
 from lrrspm._support.stages import Stages
 from lrrspm.cache.store import FeatureStore, contents
-from lrrspm.images.audit import warn_about
-from lrrspm.pipeline.batch import fit_all, transform_all
+from lrrspm.images import warn_about
 from tests.cache.stores import counts, small
 from tests.conftest import draw
 
@@ -43,8 +43,8 @@ def test_pipes_and_devices_do_not_stop_a_run(odd, pictures, tmp_path, model_path
     with_store = [*options, "--cache", cache, "--on-error", "skip"]
     trained = run_for_a_while("train", odd, "-o", tmp_path / "m", *with_store)
     assert trained.returncode == 3, trained.stderr
-    assert "pipe.jpg: not an ordinary file" in trained.stderr
-    assert "zero.jpg: not an ordinary file" in trained.stderr
+    assert "pipe.jpg: not a regular file" in trained.stderr
+    assert "zero.jpg: not a regular file" in trained.stderr
     assert "large.jpg: 1,073,741,824,000 bytes are more than" in trained.stderr
     run_for_a_while("train", pictures, "-o", tmp_path / "plain", *options)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
