@@ -141,9 +141,14 @@ def reads(monkeypatch) -> list[str]:
         seen.append(image)
         return read_pixels(image, *rest, **named)
 
-    for module in ("features", "pipeline.chunks"):
-        monkeypatch.setattr(f"lrrspm.{module}.read_pixels", spy)
+    replace_reader(monkeypatch, spy)
     return seen
+
+
+def replace_reader(monkeypatch, function):
+    """Put a function in the place of ``read_pixels``, wherever features call it."""
+    monkeypatch.setattr("lrrspm.features.read_pixels", function)
+    monkeypatch.setattr("lrrspm.pipeline.chunks.read_pixels", function)
 
 
 @pytest.fixture
@@ -163,17 +168,17 @@ def sample_sizes(monkeypatch) -> list[int]:
 
 
 @pytest.fixture
-def learnt(monkeypatch) -> list[int]:
-    """Sizes of the codebooks that are learnt while a test runs."""
-    from lrrspm import learn_codebook
+def learned(monkeypatch) -> list[int]:
+    """Sizes of the k-means codebooks that are learned while a test runs."""
+    from lrrspm.encoders.kmeans import kmeans
 
     seen: list[int] = []
 
     def spy(X, size, *rest):
         seen.append(size)
-        return learn_codebook(X, size, *rest)
+        return kmeans(X, size, *rest)
 
-    monkeypatch.setattr("lrrspm.encoders.base.learn_codebook", spy)
+    monkeypatch.setattr("lrrspm.encoders.base.kmeans", spy)
     return seen
 
 
