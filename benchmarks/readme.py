@@ -55,7 +55,7 @@ def tables() -> dict[str, str]:
 
 
 def accuracy_table() -> str:
-    """LrrSPM beside the paper's, both ways to sample the codebook."""
+    """Compare LrrSPM with the paper, for both ways to sample the codebook."""
     results = Results(RESULTS / "paper")
     lines = [
         "| data set | training images a class | codebook from training images | "
@@ -128,7 +128,7 @@ def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] 
 
 
 def insert(text: str, marker: str, table: str) -> str:
-    """Replace what stands between ``<!-- marker -->`` and ``<!-- /marker -->``, where it does."""
+    """Replace what is between ``<!-- marker -->`` and ``<!-- /marker -->``, if both are there."""
     pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- /{marker} -->)", re.DOTALL)
     return pattern.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
 

@@ -74,7 +74,7 @@ IGNORED = {
     "LinearBOF": ["--lambda", "--threshold", "--normalize-codes", "--levels"],
     "KernelBOF": ["--lambda", "--threshold", "--normalize-codes", "--levels"],
 }
-VALUES = {
+VALUES: dict[str, list[str | None]] = {
     "--lambda": ["0.7", "0.2", "0"],  # the default, another value, and one that is false
     "--threshold": ["0.98", "0.5", "0"],
     "--levels": ["1,2,4", "1", "2"],
