@@ -48,8 +48,8 @@ WORDS = {
     "growth between them": "growth from LS to 10 times LS",
     "fall of the score": "drop in score",
     "two threads, times as fast": "one thread over two, seconds",
-    "train on LS: an empty store over none": "train on LS: seconds with an empty store over without",
-    "train on LS: none over a full store": "train on LS: seconds without a store over a full one",
+    "train on LS: an empty store over none": "train on LS: seconds, empty store over none",
+    "train on LS: none over a full store": "train on LS: seconds, no store over a full one",
     "share of the SVMs": "share of training the SVMs",
 }
 
