@@ -134,16 +134,22 @@ def run_alone(script: str, given: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def reads(monkeypatch) -> list[str]:
     """The files that are read while a test runs."""
-    from lrrspm import read_image
+    from lrrspm.images import read_pixels
 
     seen: list[str] = []
 
-    def spy(path, max_side):
-        seen.append(path)
-        return read_image(path, max_side)
+    def spy(image, *rest, **named):
+        seen.append(image)
+        return read_pixels(image, *rest, **named)
 
-    monkeypatch.setattr("lrrspm.features.read_image", spy)
+    replace_reader(monkeypatch, spy)
     return seen
+
+
+def replace_reader(monkeypatch, function):
+    """Put a function in the place of ``read_pixels``, wherever features call it."""
+    monkeypatch.setattr("lrrspm.features.read_pixels", function)
+    monkeypatch.setattr("lrrspm.pipeline.chunks.read_pixels", function)
 
 
 @pytest.fixture
@@ -152,28 +158,28 @@ def sample_sizes(monkeypatch) -> list[int]:
     from lrrspm import LRREncoder
 
     seen: list[int] = []
-    original = LRREncoder.fit_parallel
+    original = LRREncoder.fit_on
 
     def spy(self, X, *rest):
         seen.append(len(X))
         return original(self, X, *rest)
 
-    monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
+    monkeypatch.setattr(LRREncoder, "fit_on", spy)
     return seen
 
 
 @pytest.fixture
 def learnt(monkeypatch) -> list[int]:
-    """Sizes of the codebooks that are learnt while a test runs."""
-    from lrrspm import learn_codebook
+    """Sizes of the k-means codebooks that are learned while a test runs."""
+    from lrrspm.encoders.kmeans import kmeans
 
     seen: list[int] = []
 
     def spy(X, size, *rest):
         seen.append(size)
-        return learn_codebook(X, size, *rest)
+        return kmeans(X, size, *rest)
 
-    monkeypatch.setattr("lrrspm.encoders.base.learn_codebook", spy)
+    monkeypatch.setattr("lrrspm.encoders.base.kmeans", spy)
     return seen
 
 

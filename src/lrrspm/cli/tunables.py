@@ -76,7 +76,6 @@ def tunable(command: Callable[..., None]) -> Callable[..., None]:
                 one.kind | None,
                 typer.Option(
                     one.flag,
-                    is_flag=True if one.kind is bool else None,
                     min=one.least,
                     help=f"{one.help} Default: {one.shown}.",
                     show_default=False,
