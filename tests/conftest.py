@@ -169,7 +169,7 @@ def sample_sizes(monkeypatch) -> list[int]:
 
 
 @pytest.fixture
-def learnt(monkeypatch) -> list[int]:
+def learned(monkeypatch) -> list[int]:
     """Sizes of the k-means codebooks that are learned while a test runs."""
     from lrrspm.encoders.kmeans import kmeans
 

@@ -2,7 +2,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -16,7 +16,7 @@ def small(**parameters):
     )
 
 
-def test_learns_made_pictures(pictures):
+def test_learns_made_images(pictures):
     paths, labels = find_images(pictures)
     model = small().fit(paths[::2], labels[::2])
     assert model.classes_.tolist() == ["across", "along", "dots"]
@@ -38,7 +38,7 @@ def test_works_in_scikit_learn(pictures):
     assert cross_val_score(small(), paths, labels, cv=3).mean() > 0.9
     search = GridSearchCV(small(), {"C": [0.1, 10], "encoder__threshold": [0.5]}, cv=2)
     assert search.fit(paths, labels).best_estimator_.encoder.threshold == 0.5
-    assert clone(small(step=4)).step == 4
+    assert clone(small(max_side=40)).max_side == 40
     with pytest.raises(NotFittedError):
         small().predict(paths)
     with pytest.raises(NotFittedError):
@@ -50,7 +50,7 @@ def test_saved_and_loaded_scores_are_identical(tmp_path, labels):
     rng = np.random.default_rng(0)
     images = [draw(kind, rng) for kind in ("across", "along", "dots") for _ in range(3)]
     y = np.repeat(np.array(labels), 3)
-    model = small(n_jobs=2, levels=(1, 3)).fit(images, y)
+    model = small(n_jobs=2).set_params(channels__0__levels=(1, 3)).fit(images, y)
     model.save(tmp_path / "m.lrrspm")
     loaded = load_model(tmp_path / "m.lrrspm")
     np.testing.assert_array_equal(loaded.decision_function(images), model.decision_function(images))
@@ -58,9 +58,14 @@ def test_saved_and_loaded_scores_are_identical(tmp_path, labels):
     assert loaded.classes_.dtype == model.classes_.dtype
     assert loaded.summary_ == model.summary_
     ours, theirs = loaded.get_params(), model.get_params()
-    for name in theirs:
-        if name not in ("encoder", "n_jobs"):
-            assert ours[name] == theirs[name], name
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        if name == "method":  # what the parameters amount to
+            assert (value, ours[name]) == (None, None)
+        elif isinstance(value, BaseEstimator):
+            assert type(ours[name]) is type(value), name
+        elif name not in ("channels", "n_jobs"):
+            assert ours[name] == value, name
     # A loaded model can be trained again, and saved again to the same bytes.
     loaded.save(tmp_path / "again.lrrspm")
     assert (tmp_path / "again.lrrspm").read_bytes() == (tmp_path / "m.lrrspm").read_bytes()
@@ -85,10 +90,13 @@ def test_saves_what_was_fitted(pictures, tmp_path):
     paths, labels = find_images(pictures)
     model = small().fit(paths, labels)
     expected = model.decision_function(paths)
-    model.set_params(step=9, levels=(1, 2), C=3, max_side=20).save(tmp_path / "m.lrrspm")
+    changes = {"channels__0__descriptor__step": 9, "channels__0__levels": (1, 2)}
+    model.set_params(**changes, C=3, max_side=20).save(tmp_path / "m.lrrspm")
     loaded = load_model(tmp_path / "m.lrrspm")
     np.testing.assert_array_equal(loaded.decision_function(paths), expected)
-    assert (loaded.step, loaded.levels, loaded.C) == (6, (1, 2, 4), 10)
+    assert (loaded.C, loaded.max_side) == (10, 300)
+    assert loaded.channels[0].descriptor.step == 6
+    assert loaded.channels[0].levels == (1, 2, 4)
 
 
 def test_given_codebook_is_kept(pictures, tmp_path):
@@ -97,7 +105,7 @@ def test_given_codebook_is_kept(pictures, tmp_path):
     model = ImageClassifier(LRREncoder(codebook=codebook), random_state=0).fit(paths, labels)
     model.save(tmp_path / "m.lrrspm")
     loaded = load_model(tmp_path / "m.lrrspm")
-    np.testing.assert_array_equal(loaded.encoder.codebook, codebook)
+    np.testing.assert_array_equal(loaded.channels[0].encoder.codebook, codebook)
     expected = model.decision_function(paths)
     np.testing.assert_array_equal(loaded.fit(paths, labels).decision_function(paths), expected)
 

@@ -86,6 +86,16 @@ class Channel(BaseEstimator):
             channel.pooling = registry.find("poolings", name)()
         return channel
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; one of a part that is None names the default part first."""
+        nested = {name: params.pop(name) for name in list(params) if "__" in name}
+        super().set_params(**params)
+        roles = {name.partition("__")[0] for name in nested}
+        for role in roles & {"descriptor", "encoder", "pooling"}:
+            if getattr(self, role) is None:
+                setattr(self, role, getattr(self.complete(), role))
+        return super().set_params(**nested)
+
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter of the channel or a part is out of range."""
         for part in (self.descriptor, self.encoder, self.pooling):

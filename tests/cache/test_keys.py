@@ -139,7 +139,7 @@ def test_the_seed_of_the_sample_counts(pictures, tmp_path):
     assert not np.array_equal(*codebooks)
 
 
-def test_methods_share_a_codebook(pictures, tmp_path, learnt):
+def test_methods_share_a_codebook(pictures, tmp_path, learned):
     paths, _ = find_images(pictures)
     for encoder in (LRREncoder, LLCEncoder, SparseEncoder):
         features = small(tmp_path, encoder=encoder(codebook_size=8)).fit(paths)
@@ -150,13 +150,13 @@ def test_methods_share_a_codebook(pictures, tmp_path, learnt):
     assert counts(tmp_path)["codebooks"] == 1
 
 
-def test_some_known_and_some_not(pictures, tmp_path, learnt):
+def test_some_known_and_some_not(pictures, tmp_path, learned):
     paths, _ = find_images(pictures)
     small(tmp_path).fit(paths[:20])
     kinds = [small(tmp_path), small(tmp_path, random_state=3), small(tmp_path, pooling="average")]
     members = [np.arange(20), np.arange(5, 25), np.arange(20)]
     fit_all(kinds, paths, members, Stages())
-    assert len(learnt) == 2
+    assert len(learned) == 2
     for feature, indices in zip(kinds, members, strict=True):
         alone = clone(feature).set_params(cache=None).fit([paths[i] for i in indices])
         np.testing.assert_array_equal(alone.encoder_.codebook_, feature.encoder_.codebook_)
@@ -174,12 +174,12 @@ def test_seeds_that_do_not_come_back_are_not_kept(pictures, tmp_path, seed):
     assert counts(tmp_path) == {"codebooks": 0, "samples": 0, "vectors": 0}
 
 
-def test_a_generators_draws_are_kept(pictures, tmp_path, learnt):
+def test_a_generators_draws_are_kept(pictures, tmp_path, learned):
     """The numbers that a RandomState gives are the seeds, and they may come back."""
     paths, _ = find_images(pictures)
     for _ in range(2):
         small(tmp_path, random_state=np.random.RandomState(3)).fit(paths)
-    assert learnt == [8]
+    assert learned == [8]
 
 
 def test_foreign_encoders_are_not_kept(pictures, tmp_path):

@@ -25,7 +25,7 @@ from tests.cache.stores import classifier, counts, model_bytes, shards, small
 
 @pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM"])
 def test_model_files_are_the_same_without_cold_warm_and_half_filled(
-    pictures, tmp_path, reads, learnt, method
+    pictures, tmp_path, reads, learned, method
 ):
     encoder = find_method(method).encoder(codebook_size=8)
     parameters = {"method": method, "encoder": encoder, "n_jobs": 2}
@@ -33,10 +33,10 @@ def test_model_files_are_the_same_without_cold_warm_and_half_filled(
     plainly = model_bytes(pictures, path, None, **parameters)
     assert model_bytes(pictures, path, cache, **parameters) == plainly
     assert counts(cache) == {"codebooks": 2, "samples": 0, "vectors": 72}
-    del reads[:], learnt[:]
+    del reads[:], learned[:]
     assert model_bytes(pictures, path, cache, **parameters) == plainly
     assert reads == []
-    assert learnt == []
+    assert learned == []
     for kind in ("vectors", "codebooks"):
         shards(cache, kind)[0].unlink()
         assert model_bytes(pictures, path, cache, **parameters) == plainly

@@ -76,6 +76,8 @@ def fit_features(
     for number, feature in enumerate(features):
         fitted = {c: channel for plan in plans for o, c, channel in plan.channels if o == number}
         feature.channels_ = [fitted[c] for c in range(len(fitted))]
+        for channel, template in zip(feature.channels_, feature.new_channels(), strict=True):
+            channel.encoder = template.encoder  # as it was given, without our seed
     return {}
 
 
