@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from lrrspm import Explanation, ImageClassifier, find_images
+from lrrspm import Explanation, ImageClassifier, find_images, read_image
 from lrrspm.evaluation.protocol import split_by_class
 from lrrspm.evidence import Examination
 from lrrspm.methods import METHODS
@@ -117,7 +117,7 @@ def measure_falls(name: str, train_per_class: int) -> dict[str, tuple[float, flo
     tested = rng.permutation(np.setdiff1d(np.arange(len(paths)), train))[:N_IMAGES]
     falls: dict[str, list[tuple[float, float]]] = {}
     for path in paths[tested]:
-        image = model.features_.read(str(path))
+        image = read_image(str(path))
         examined = model.examine(image)
         found = examined.explain()
         for how, pair in _falls(model, image, examined, found, rng).items():
@@ -174,12 +174,14 @@ def _score_without(
     model: ImageClassifier, examined: Examination, patches: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Scores of an image some of whose patches have a code of zeros."""
-    pyramid = model.features_.pyramid()
-    codes = examined._codes.copy()
+    (channel,), (part,) = model.features_.channels_, examined._parts
+    codes = part.codes.copy()
     codes[patches] = 0
-    pooled = pyramid.start(codes.shape[1])
-    pyramid.add(pooled, codes, examined._cells)
-    scores: NDArray[np.float64] = model.svm_.decision_function(pyramid.finish(pooled)[None])[0]
+    pooling, pyramid = channel.pooling, channel.pyramid
+    pooled = pooling.start(pyramid, codes.shape[1], part.values.shape[1])
+    pooling.add(pooled, part.values, codes, part.cells)
+    vector = pooling.finish(pooled, pyramid)
+    scores: NDArray[np.float64] = model.svm_.decision_function(vector[None])[0]
     return scores
 
 

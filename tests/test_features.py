@@ -114,15 +114,21 @@ def test_same_bits_for_any_number_of_workers(pictures, n_jobs):
     paths, _ = find_images(pictures)
     one = small().fit(paths)
     many = small(n_jobs=n_jobs).fit(paths)
-    np.testing.assert_array_equal(one.channels_[0].encoder_.codebook_, many.channels_[0].encoder_.codebook_)
+    np.testing.assert_array_equal(
+        one.channels_[0].encoder_.codebook_, many.channels_[0].encoder_.codebook_
+    )
     np.testing.assert_array_equal(one.transform(paths), many.transform(paths))
 
 
 def test_same_bits_for_the_same_seed(pictures):
     paths, _ = find_images(pictures)
     one, same, other = (small(random_state=s).fit(paths) for s in (1, 1, 2))
-    np.testing.assert_array_equal(one.channels_[0].encoder_.codebook_, same.channels_[0].encoder_.codebook_)
-    assert not np.array_equal(one.channels_[0].encoder_.codebook_, other.channels_[0].encoder_.codebook_)
+    np.testing.assert_array_equal(
+        one.channels_[0].encoder_.codebook_, same.channels_[0].encoder_.codebook_
+    )
+    assert not np.array_equal(
+        one.channels_[0].encoder_.codebook_, other.channels_[0].encoder_.codebook_
+    )
     # An encoder's own seed is its own.
     encoder = LRREncoder(codebook_size=8, random_state=5)
     features = SpatialPyramidFeatures([Channel(encoder)], random_state=1).fit(paths)

@@ -10,25 +10,21 @@ from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-from lrrspm import (
-    LRREncoder,
-    find_images,
-    load_model,
-    read_image,
-)
-from lrrspm.cache.store import SHARD, FeatureStore, StoreError, clear, contents
+from lrrspm import LRREncoder, find_images, load_model
+from lrrspm.cache import FeatureStore, StoreError, clear, contents
+from lrrspm.cache.shelf import SHARD
 from lrrspm.cli import app
-from lrrspm.evaluation.protocol import evaluate
-from lrrspm.methods import find_method
+from lrrspm.evaluation import evaluate
+from lrrspm.images import read_pixels
 from tests.cache.stores import classifier, counts, model_bytes, shards, small
+from tests.conftest import replace_reader
 
 
 @pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM"])
 def test_model_files_are_the_same_without_cold_warm_and_half_filled(
     pictures, tmp_path, reads, learned, method
 ):
-    encoder = find_method(method).encoder(codebook_size=8)
-    parameters = {"method": method, "encoder": encoder, "n_jobs": 2}
+    parameters = {"method": method, "n_jobs": 2}
     cache, path = tmp_path / "cache", tmp_path / "m"
     plainly = model_bytes(pictures, path, None, **parameters)
     assert model_bytes(pictures, path, cache, **parameters) == plainly
@@ -52,8 +48,8 @@ def test_evaluation_is_the_same(pictures, tmp_path, reads):
         for _ in range(2):
             del reads[:]
             found = evaluate(paths, labels, classifier(tmp_path, C=0.001), 3, 2, shared)
-            assert found["confusion"] == expected["confusion"]
-            assert found["seconds"].keys() == {"store", *expected["seconds"]}
+            np.testing.assert_array_equal(found.confusions, expected.confusions)
+            assert found.seconds.keys() == {"store", *expected.seconds}
         assert reads == []
 
 
@@ -137,8 +133,8 @@ def test_a_full_disk_is_said_once_and_changes_nothing(pictures, tmp_path, monkey
     def fail(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("lrrspm.cache.store._write_quickly", fail)
-    monkeypatch.setattr("lrrspm.cache.store.SHARD", 4)
+    monkeypatch.setattr("lrrspm.cache.store.write_quickly", fail)
+    monkeypatch.setattr("lrrspm.cache.shelf.SHARD", 4)
     with pytest.warns(UserWarning, match="No space left on device.*going on without") as caught:
         features = small(tmp_path).fit(paths)
     with pytest.warns(UserWarning, match="No space left on device"):
@@ -155,7 +151,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr("pathlib.Path.replace", fail)
-    with pytest.warns(UserWarning, match="cannot be written to"):
+    with pytest.warns(UserWarning, match="cannot write"):
         shelf.flush()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [
         tmp_path / "lrrspm-store.json"
@@ -176,27 +172,30 @@ def test_samples_outlive_an_interrupted_codebook(pictures, tmp_path, reads, monk
     del reads[:]
     resumed = small(tmp_path).fit(paths)
     assert reads == []
-    np.testing.assert_array_equal(resumed.encoder_.codebook_, small().fit(paths).encoder_.codebook_)
+    np.testing.assert_array_equal(
+        resumed.channels_[0].encoder_.codebook_, small().fit(paths).channels_[0].encoder_.codebook_
+    )
     assert counts(tmp_path) == {"codebooks": 1, "samples": 0, "vectors": 0}
 
 
 def test_samples_of_an_interrupted_reading(pictures, tmp_path, monkeypatch):
     paths, _ = find_images(pictures)
-    expected = small().fit(paths).encoder_.codebook_
+    expected = small().fit(paths).channels_[0].encoder_.codebook_
     read = []
 
-    def interrupted(path, max_side):
+    def interrupted(path, *rest, **named):
         read.append(path)
         if len(read) == 30:
             raise KeyboardInterrupt
-        return read_image(path, max_side)
+        return read_pixels(path, *rest, **named)
 
-    monkeypatch.setattr("lrrspm.features.read_image", interrupted)
+    replace_reader(monkeypatch, interrupted)
     with pytest.raises(KeyboardInterrupt):
         small(tmp_path).fit(paths)
-    found = small(tmp_path).fit(paths).encoder_.codebook_
+    found = small(tmp_path).fit(paths).channels_[0].encoder_.codebook_
     np.testing.assert_array_equal(found, expected)
-    assert read == [*paths[:30], *paths[29:]]
+    # Chunks of three images: the 30th spoils its own.
+    assert read == [*paths[:30], *paths[27:]]
 
 
 def test_not_in_model_files(pictures, tmp_path):
@@ -220,9 +219,9 @@ def test_predictions_of_a_loaded_model(pictures, tmp_path, model_path, reads):
 def test_folders_that_are_no_store(tmp_path):
     (tmp_path / "photo.jpg").touch()
     for call in (FeatureStore, contents, clear):
-        with pytest.raises(StoreError, match="no feature store"):
+        with pytest.raises(StoreError, match="not a feature store"):
             call(tmp_path)
-        with pytest.raises(StoreError, match=r"photo\.jpg: (is not a folder|no such folder)"):
+        with pytest.raises(StoreError, match=r"photo\.jpg: (not a folder|no such folder)"):
             call(tmp_path / "photo.jpg")
     assert os.listdir(tmp_path) == ["photo.jpg"]
     with pytest.raises(StoreError, match="no such folder"):
@@ -285,10 +284,14 @@ def test_commands(pictures, tmp_path):
     assert found["bytes"] == sum(path.stat().st_size for path in shards(cache))
     arrays = [(shelf["kind"], shelf["arrays"]) for shelf in found["shelves"]]
     assert sorted(arrays) == [("codebooks", 3)] + [("vectors", 36)] * 3
-    assert "encoder LRREncoder" in run("cache", "info", cache).stdout
+    encoders = [
+        shelf["about"]["encoder"] for shelf in found["shelves"] if "encoder" in shelf["about"]
+    ]
+    assert [encoder["name"] for encoder in encoders] == ["LRREncoder"] * 3
+    run("cache", "info", cache)
     assert "deleted" in run("cache", "clear", cache).stdout
     assert json.loads(run("cache", "info", cache, "--json").stdout)["bytes"] == 0
     assert json.loads(run("cache", "clear", cache, "--json").stdout)["files"] == 0
     refused = run("train", pictures, "-o", model, "--cache", pictures, code=1)
-    assert "holds other files" in refused.stderr
-    assert "no feature store" in run("cache", "clear", pictures, code=1).stderr
+    assert "not empty" in refused.stderr
+    assert "not a feature store" in run("cache", "clear", pictures, code=1).stderr
