@@ -23,10 +23,10 @@ ACCURACY = (
     ("table4", "OT", "OT"),
     ("table4", "FP", "FP"),
     ("table4", "LS", "LS"),
-    ("table9", "10 a class", "YaleB"),
-    ("table9", "30 a class", "YaleB"),
-    ("table7", "10 a class", "COIL20"),
-    ("table7", "20 a class", "COIL20"),
+    ("table9", "10 per class", "YaleB"),
+    ("table9", "30 per class", "YaleB"),
+    ("table7", "10 per class", "COIL20"),
+    ("table7", "20 per class", "COIL20"),
 )
 # What it shows of the speed.
 HEADLINES = (

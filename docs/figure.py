@@ -61,7 +61,7 @@ def draw(path: Path) -> None:
     descriptor.set_ylabel("value")
 
     colours = np.where(kept, ORANGE, GRAY)
-    coefficients.bar(np.arange(len(code)), code, color=colours)
+    coefficients.bar(np.arange(len(code)), code, color=read_thumbnail)
     coefficients.axhline(0.98 * code.mean(), color=BLUE, lw=1, ls="--")
     coefficients.set_title("3. LRR code: one projection; gray entries become 0")
     coefficients.set_xlabel("atom of the codebook")

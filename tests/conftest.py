@@ -1,6 +1,5 @@
 """Fixtures: golden numbers, made pictures, and real data where there are any."""
 
-import io
 import os
 import shutil
 import signal
@@ -191,46 +190,3 @@ def mixed_up(pictures: Path, target: Path) -> Path:
         for i in range(2):
             (target / kind / f"{i:02}.png").rename(target / other / f"{kind}-{i}.png")
     return target
-
-
-@pytest.fixture(scope="module")
-def client(model_path):
-    """A client of a server of the small model, which a module's tests share."""
-    from starlette.testclient import TestClient
-
-    from lrrspm.serve.app import create_app
-    from lrrspm.serve.work import Worker
-
-    app = create_app(Worker(model_path, n_jobs=2))
-    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
-        yield client
-
-
-@pytest.fixture
-def worker(request, model_path):
-    """What works for a server of a test's own; its limits are the parameter."""
-    from lrrspm.serve.limits import Limits
-    from lrrspm.serve.work import Worker
-
-    return Worker(model_path, Limits(**getattr(request, "param", {})), n_jobs=2)
-
-
-@pytest.fixture
-def own_client(worker):
-    """A client of that server, which hears of failures as others do."""
-    from starlette.testclient import TestClient
-
-    from lrrspm.serve.app import create_app
-
-    with TestClient(
-        create_app(worker), "http://localhost", raise_server_exceptions=False
-    ) as client:
-        yield client
-
-
-@pytest.fixture(scope="session")
-def picture() -> bytes:
-    """A picture file of dots."""
-    file = io.BytesIO()
-    Image.fromarray(draw("dots", np.random.default_rng(7))).save(file, "PNG")
-    return file.getvalue()

@@ -1,14 +1,14 @@
 """Every default value of the library, once.
 
-Signatures and the command line both read their defaults here, so this module
-imports nothing: ``lrrspm --help`` must not wait for NumPy or numba.
+Signatures and the command line read their defaults here, so this module imports
+nothing: ``lrrspm --help`` must not wait for NumPy or numba.
 """
 
 MAX_SIDE = 300
 """Longest side of an image in pixels; larger images are shrunk to it."""
 
 STEP = 6
-"""Distance between neighbouring patches in pixels."""
+"""Distance between neighboring patches in pixels."""
 
 PATCH_SIZE = 16
 """Side of a patch in pixels, a multiple of 4."""
@@ -23,7 +23,7 @@ THRESHOLD = 0.98
 """The paper's epsilon."""
 
 N_NEIGHBORS = 5
-"""Atoms that share a descriptor in LLC."""
+"""Atoms per descriptor in LLC."""
 
 SPARSITY = 0.15
 """Weight of the l1 norm in sparse coding."""
@@ -32,19 +32,19 @@ RIDGE = 1e-4
 """Weight of the squared l2 norm in sparse coding, and of the trace in LLC."""
 
 METHOD = "LrrSPM"
-"""The method that is used where none is named."""
+"""The method that is used unless another is named."""
 
 LEVELS = (1, 2, 4)
-"""Cells along each side, one number a pyramid level."""
+"""Cells along each side, one number per pyramid level."""
 
 N_SAMPLES = 200_000
-"""Descriptors that a codebook is learnt from."""
+"""Descriptors that a codebook is learned from."""
 
 C = 10.0
 """Penalty of the support vector machine."""
 
 TRAIN_PER_CLASS = 100
-"""Training images a class in ``evaluate``."""
+"""Training images per class in ``evaluate``."""
 
 SPLITS = 5
 """Random splits in ``evaluate``."""
@@ -53,39 +53,39 @@ SEED = 0
 """Seed of the command line; the library's ``random_state`` defaults to None."""
 
 HELD_OUT = 0.2
-"""Share of each class that ``train`` keeps aside for its estimate."""
+"""Share of each class that ``train`` holds out for its estimate."""
 
 FEW_TESTED = 10
-"""Test pictures a class; an accuracy that rests on fewer is called a rough guess."""
+"""Test images per class; an accuracy that rests on fewer is called a rough guess."""
 
 MAX_SKIPPED = 0.05
-"""Share of unreadable pictures up to which ``train`` and ``evaluate`` go on without them."""
+"""Share of unreadable images that ``train`` and ``evaluate`` skip by default."""
 
 DRAWN_SIDE = 900
-"""Longest side of a picture that evidence is drawn over."""
+"""Longest side of an image that evidence is drawn over."""
 
 IMAGE_SUFFIXES = (
     ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
-"""File names that count as pictures, in any letter case."""
+"""Suffixes of image files, in any letter case."""
 
 SERVE_HOST = "127.0.0.1"
-"""Address that ``serve`` listens on: this machine alone can reach it."""
+"""Address that ``serve`` listens on: only this machine can reach it."""
 
 SERVE_PORT = 8000
 """Port that ``serve`` listens on."""
 
 SERVE_FILES = 20
-"""Most pictures of one request."""
+"""Largest number of images per request."""
 
 SERVE_FILE_MB = 32
-"""Most megabytes of one picture that is sent."""
+"""Largest upload in megabytes."""
 
 SERVE_REQUEST_MB = 64
-"""Most megabytes of one request."""
+"""Largest request in megabytes."""
 
 SERVE_WAITING = 256
-"""Most requests that are under way, the waiting ones among them."""
+"""Largest number of requests in progress, waiting ones included."""
 
 SERVE_SECONDS = 30
-"""Seconds that a request may take, from its first line to its answer."""
+"""Seconds that a request may take, from its first line to its response."""

@@ -1,4 +1,4 @@
-"""A Chromium to test with: the system's, or else one that is installed now."""
+"""Find or install Chromium for the tests."""
 
 import os
 import shutil
@@ -10,13 +10,13 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 
 def find() -> str | None:
-    """Path of the system's Chromium, or None: Playwright may have one of its own."""
+    """Return the path of the system's Chromium, or None: Playwright may have its own."""
     return next((path for path in map(shutil.which, _NAMES) if path), None)
 
 
 def options() -> dict[str, Any]:
-    """How Playwright is to start it."""
-    # Root has no sandbox; tests in containers often are root.
+    """Return Playwright's launch options."""
+    # Chromium has no sandbox for root, and tests in containers often run as root.
     return {
         "executable_path": find(),
         "args": ["--no-sandbox"] if os.name == "posix" and os.geteuid() == 0 else [],
@@ -24,7 +24,7 @@ def options() -> dict[str, Any]:
 
 
 def install() -> None:
-    """Install one where there is none."""
+    """Install Chromium if there is none."""
     if find():
         return
     if shutil.which("apt-get") and os.geteuid() == 0:
@@ -34,7 +34,7 @@ def install() -> None:
         if got.returncode == 0 and find():
             return
     if subprocess.run([sys.executable, "-m", "playwright", "install", "chromium"]).returncode:
-        sys.exit("no Chromium here, and none could be installed: install Debian's package chromium")
+        sys.exit("cannot install Chromium; install the Debian package chromium")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Fixtures: a browser, servers, and a page that must not complain or ask other hosts."""
+"""Fixtures: a browser, servers, and pages that must report no errors and contact no other hosts."""
 
 import json
 from typing import Any
@@ -15,9 +15,9 @@ from tests.serve.servers import serving
 
 from .chromium import options
 
-# Milliseconds: a busy machine takes its time, and what does not come at all is rare.
-_PATIENCE = 60_000
-expect.set_options(timeout=_PATIENCE)
+# Milliseconds; a busy machine is slow, and real failures are rare.
+_TIMEOUT = 60_000
+expect.set_options(timeout=_TIMEOUT)
 
 
 @pytest.fixture(scope="session")
@@ -30,33 +30,33 @@ def browser():
 
 @pytest.fixture(scope="session")
 def address(model_path):
-    """A server of the small model, for pictures up to 1 MB."""
-    with serving(model_path, "--port", "0", "--json", "--max-file-mb", "1") as (_, said):
-        yield json.loads(said)["url"]
+    """Address of a server of the small model, for images up to 1 MB."""
+    with serving(model_path, "--port", "0", "--json", "--max-file-mb", "1") as (_, line):
+        yield json.loads(line)["url"]
 
 
 @pytest.fixture(scope="session")
 def many_classes(tmp_path_factory):
-    """A server of a model with 30 classes, one of them with a long name."""
+    """Address of a server of a model with 30 classes, one of them with a long name."""
     rng = np.random.default_rng(0)
     kinds = ("across", "along", "dots", "slant")
-    pictures = [draw(kinds[i % 4], rng, 24 + i % 30) for i in range(90)]
+    images = [draw(kinds[i % 4], rng, 24 + i % 30) for i in range(90)]
     labels = [f"class {i % 30:02}" + " with a long name" * 5 * (i % 30 == 7) for i in range(90)]
     path = tmp_path_factory.mktemp("many") / "many.lrrspm"
-    ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(pictures, labels).save(path)
-    with serving(path, "--port", "0", "--json") as (_, said):
-        yield json.loads(said)["url"]
+    ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(images, labels).save(path)
+    with serving(path, "--port", "0", "--json") as (_, line):
+        yield json.loads(line)["url"]
 
 
 class Opener:
-    """Opens pages, and notes what they complain about and which hosts they ask."""
+    """Opens pages, and records their errors and the hosts they contact."""
 
     def __init__(self, browser):
         self._browser = browser
         self.contexts: list[Any] = []
-        self.complaints: list[str] = []
+        self.errors: list[str] = []
         self.hosts: set[str] = set()
-        # Parts of what the browser may say about answers that are refusals.
+        # Parts of messages that a test expects, such as those on error responses.
         self.expected: list[str] = []
 
     def __call__(self, address, width=1280, height=860, **settings):
@@ -64,27 +64,27 @@ class Opener:
         context = self._browser.new_context(viewport=size, **settings)
         self.contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(_PATIENCE)
-        page.on("console", self._hear)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.set_default_timeout(_TIMEOUT)
+        page.on("console", self._record)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
         page.goto(address)
         return page
 
-    def _hear(self, message):
+    def _record(self, message):
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.errors.append(message.text)
 
 
 @pytest.fixture
 def opened(browser):
-    """Opens pages; none of them may complain, or ask another host for anything."""
+    """Opens pages; none may report an error or contact another host."""
     opener = Opener(browser)
     yield opener
     for context in opener.contexts:
         context.close()
     expected = opener.expected
-    assert [c for c in opener.complaints if not any(part in c for part in expected)] == []
+    assert [e for e in opener.errors if not any(part in e for part in expected)] == []
     assert all(host == "" or host.startswith("127.0.0.1:") for host in opener.hosts), opener.hosts
 
 
@@ -95,12 +95,12 @@ def page(opened, address):
 
 @pytest.fixture(scope="session")
 def files(pictures, tmp_path_factory):
-    """Pictures to upload, good and bad, by name."""
+    """Image files to upload, good and bad, by name."""
     folder = tmp_path_factory.mktemp("files")
     for kind in ("across", "along", "dots"):
         Image.open(pictures / kind / "03.png").save(folder / f"{kind}.png")
     Image.open(pictures / "dots" / "04.png").save(folder / "scan.tif")
-    (folder / "broken.jpg").write_bytes(b"no picture at all")
+    (folder / "broken.jpg").write_bytes(b"not an image")
     (folder / "large.png").write_bytes(bytes(1_500_000))
     Image.new("1", (10_000, 10_000)).save(folder / "bomb.png")
     Image.new("L", (60, 40)).save(folder / "black.png")

@@ -1,4 +1,4 @@
-"""How the page looks: narrow, dark, and the map where the picture is."""
+"""Layout of the page: narrow, dark, and the map exactly on the image."""
 
 import io
 import json
@@ -8,17 +8,17 @@ import pytest
 from PIL import Image, ImageOps
 from playwright.sync_api import expect
 
-from .test_page import REFUSED, upload
+from .test_page import REJECTED, upload
 
 pytestmark = pytest.mark.network
 
 
 def overflow(page):
-    """By how many pixels the page is wider than its window, and what reaches out of it."""
+    """Return by how many pixels the page is wider than its window, and the elements outside."""
     return page.evaluate(
         """() => {
             const width = document.documentElement.clientWidth;
-            const inside = (e) => !e.closest("#pictures") && !e.closest(".scroll, pre, .unseen");
+            const inside = (e) => !e.closest("#images") && !e.closest(".scroll, pre, .unseen");
             const out = [...document.querySelectorAll("body *")].filter(
                 (e) => inside(e) && e.getBoundingClientRect().right > width + 1);
             return [document.documentElement.scrollWidth - width, out.map((e) => e.outerHTML)];
@@ -28,7 +28,7 @@ def overflow(page):
 
 @pytest.mark.parametrize("width", [320, 360, 700, 1024, 1280])
 def test_no_sideways_scrolling(opened, many_classes, files, width):
-    opened.expected.append(REFUSED)
+    opened.expected.append(REJECTED)
     page = opened(many_classes, width, 740)
     assert overflow(page) == [0, []]
     upload(page, *(files[name] for name in ("dots.png", "scan.tif", "broken.jpg", "across.png")))
@@ -43,8 +43,8 @@ def test_no_sideways_scrolling(opened, many_classes, files, width):
     assert overflow(page) == [0, []]
 
 
-def test_a_low_window_shows_whole_bars(opened, many_classes, files):
-    """As at twice the size: what is there is seen by scrolling the page, not a part of it."""
+def test_low_window_shows_all_bars(opened, many_classes, files):
+    """As with 200 % zoom: the page scrolls, not a part of it."""
     for width, height in ((600, 400), (1280, 400)):
         page = opened(many_classes, width, height)
         upload(page, files["dots.png"])
@@ -52,7 +52,7 @@ def test_a_low_window_shows_whole_bars(opened, many_classes, files):
         assert inside == whole
 
 
-def test_a_heading_keeps_its_line_beside_a_long_name(opened, many_classes):
+def test_heading_beside_a_long_name_stays_on_one_line(opened, many_classes):
     page = opened(many_classes, 360)
     page.locator("#about summary").click()
     heads = page.locator("#about th")
@@ -62,7 +62,7 @@ def test_a_heading_keeps_its_line_beside_a_long_name(opened, many_classes):
     assert wide == 0
 
 
-def test_descriptions_of_the_api_fit_a_phone(opened, address):
+def test_api_page_fits_a_phone(opened, address):
     page = opened(f"{address}docs", 360)
     expect(page.locator("h2", has_text="/api/")).to_have_count(3)
     parts = page.locator(".scroll").evaluate_all(
@@ -72,28 +72,28 @@ def test_descriptions_of_the_api_fit_a_phone(opened, address):
     assert max(parts) == 0
 
 
-def test_fingers_find_what_they_press(opened, address, files):
+def test_touch_targets_are_large_enough(opened, address, files):
     page = opened(address, 360, 740, has_touch=True)
     upload(page, files["dots.png"])
     for part in ("#add", "#clear", ".bar >> nth=0", ".item >> nth=0", ".remove >> nth=0"):
         assert page.locator(part).bounding_box()["height"] >= 24, part
 
 
-def luminance(colour):
-    channels = np.array(colour) / 255
+def luminance(color):
+    channels = np.array(color) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 def contrasts(page):
-    """Contrast of every text that can be seen with what is behind it, by its text."""
+    """Return the contrast of every visible text with its background, by text."""
     found = page.evaluate(
         """() => {
             const canvas = document.createElement("canvas").getContext("2d",
                 {willReadFrequently: true});
-            const channels = (colour) => {
+            const channels = (color) => {
                 canvas.clearRect(0, 0, 1, 1);
-                canvas.fillStyle = colour;
+                canvas.fillStyle = color;
                 canvas.fillRect(0, 0, 1, 1);
                 return [...canvas.getImageData(0, 0, 1, 1).data];
             };
@@ -118,8 +118,8 @@ def contrasts(page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_light_and_dark_can_be_read(opened, address, files, scheme):
-    opened.expected.append(REFUSED)
+def test_contrast_in_light_and_dark_mode(opened, address, files, scheme):
+    opened.expected.append(REJECTED)
     page = opened(address, color_scheme=scheme)
     ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     bright = luminance([int(c) for c in ground.strip("rgb()").split(",")])
@@ -133,15 +133,15 @@ def test_light_and_dark_can_be_read(opened, address, files, scheme):
 
 
 def quadrants(pixels):
-    """Gray of the middles of an image's quarters."""
+    """Return the gray values at the centers of an image's quarters."""
     height, width = pixels.shape[:2]
     rows, columns = (height // 4, 3 * height // 4), (width // 4, 3 * width // 4)
     return [int(pixels[y, x].max()) for y in rows for x in columns]
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_pictures_and_maps_stand_upright(opened, address, tmp_path, kind):
-    """Whatever the browser makes of EXIF data, what is shown is what the map was made for."""
+def test_images_and_maps_are_upright(opened, address, tmp_path, kind):
+    """Whatever the browser does with EXIF data, the image shown matches the map."""
     page = opened(address)
     pixels = np.repeat(np.repeat(np.array([[0, 80], [160, 240]], np.uint8), 60, 0), 90, 1)
     for orientation in range(1, 9):
@@ -158,12 +158,12 @@ def test_pictures_and_maps_stand_upright(opened, address, tmp_path, kind):
         expect(page.locator("#caption")).to_contain_text(f"{upright.width} \u00d7 {upright.height}")
         shown = page.evaluate(
             """async () => {
-                const picture = document.getElementById("picture");
-                await picture.decode();
+                const image = document.getElementById("image");
+                await image.decode();
                 const canvas = document.createElement("canvas");
-                [canvas.width, canvas.height] = [picture.naturalWidth, picture.naturalHeight];
+                [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
                 const context = canvas.getContext("2d");
-                context.drawImage(picture, 0, 0);
+                context.drawImage(image, 0, 0);
                 const all = context.getImageData(0, 0, canvas.width, canvas.height);
                 return JSON.stringify([all.width, all.height, [...all.data]]);
             }"""
@@ -173,6 +173,6 @@ def test_pictures_and_maps_stand_upright(opened, address, tmp_path, kind):
         seen = np.array(data, np.uint8).reshape(height, width, 4)[..., :3]
         expected = np.asarray(upright.convert("RGB"))
         assert np.abs(np.subtract(quadrants(seen), quadrants(expected))).max() < 8, orientation
-        boxes = [page.locator(part).bounding_box() for part in ("#picture", "#map")]
+        boxes = [page.locator(part).bounding_box() for part in ("#image", "#map")]
         assert boxes[0] == boxes[1]
         assert boxes[0]["width"] / boxes[0]["height"] == pytest.approx(width / height, rel=0.01)

@@ -1,13 +1,16 @@
-"""The page in a real browser: pictures come in, classes and evidence are shown."""
+"""The page in a real browser: add images, see classes and evidence."""
 
 import re
 
 import pytest
 from playwright.sync_api import expect
 
+from lrrspm import read_image
+from lrrspm.images import ImageError
+
 pytestmark = pytest.mark.network
 
-REFUSED = "the server responded with a status of 422"
+REJECTED = "the server responded with a status of 422"
 
 
 def upload(page, *paths):
@@ -19,9 +22,16 @@ def items(page):
     return page.locator(".item")
 
 
-def test_one_picture(page, files):
+def reason_of(path):
+    """Return why an image file cannot be used, in the library's words."""
+    with pytest.raises(ImageError) as raised:
+        read_image(path)
+    return raised.value.reason
+
+
+def test_one_image(page, files):
     expect(page.locator("#model-name")).to_have_text("small.lrrspm")
-    expect(page.locator("#model-line")).to_have_text("3 classes from 36 pictures")
+    expect(page.locator("#model-line")).to_have_text("3 classes from 36 images")
     upload(page, files["dots.png"])
     expect(page.locator("#drop")).to_be_hidden()
     expect(page.locator("#best")).to_have_text("dots")
@@ -35,12 +45,12 @@ def test_one_picture(page, files):
     assert values == sorted(values, reverse=True)
     assert values[0] > 0 > values[1]
     assert page.locator("#map").get_attribute("src").startswith("data:image/png;base64,")
-    assert page.locator("#picture").get_attribute("src").startswith("blob:")
+    assert page.locator("#image").get_attribute("src").startswith("blob:")
     expect(page.locator("#status")).to_have_text(re.compile(r"^dots\.png: dots, score \+\d"))
     expect(page.locator("#more")).to_be_hidden()
 
 
-def test_bars_begin_at_a_common_zero(page, files):
+def test_bars_start_at_a_common_zero(page, files):
     upload(page, files["dots.png"])
     boxes = []
     for bar in page.locator(".bar").all():
@@ -52,7 +62,7 @@ def test_bars_begin_at_a_common_zero(page, files):
     assert len({round(zero) for *_, zero in boxes}) == 1
 
 
-def test_several_pictures(page, files):
+def test_several_images(page, files):
     upload(page, files["dots.png"], files["across.png"])
     upload(page, files["along.png"])
     expect(items(page).locator("b")).to_have_text(["dots", "across", "along"])
@@ -72,7 +82,7 @@ def test_several_pictures(page, files):
 
 
 @pytest.mark.parametrize("way", ["drop", "paste"])
-def test_dropped_and_pasted_pictures(page, files, way):
+def test_dropped_and_pasted_images(page, files, way):
     content = list(files["dots.png"].read_bytes())
     page.evaluate(
         """([way, content]) => {
@@ -89,12 +99,13 @@ def test_dropped_and_pasted_pictures(page, files, way):
     expect(items(page).locator("small")).to_have_text(["given.png"])
 
 
-def test_a_broken_file(opened, page, files):
-    opened.expected.append(REFUSED)
+def test_broken_file(opened, page, files):
+    opened.expected.append(REJECTED)
     upload(page, files["broken.jpg"], files["dots.png"])
-    expect(items(page).nth(0)).to_contain_text("Not read")
-    expect(items(page).nth(0)).to_contain_text("broken.jpg: not a picture of a known format")
-    expect(page.locator("#message")).to_contain_text("not a picture of a known format")
+    reason = reason_of(files["broken.jpg"])
+    expect(items(page).nth(0)).to_contain_text("Failed")
+    expect(items(page).nth(0)).to_contain_text(f"broken.jpg: {reason}")
+    expect(page.locator("#message")).to_have_text(reason[0].upper() + reason[1:])
     expect(page.locator("#message")).to_be_visible()
     expect(page.locator("#result")).to_be_hidden()
     items(page).nth(1).click()
@@ -102,26 +113,24 @@ def test_a_broken_file(opened, page, files):
     expect(page.locator("#message")).to_be_hidden()
 
 
-def test_a_file_of_too_many_bytes_is_not_sent(page, files):
+def test_too_large_file_is_not_sent(page, files):
     sent = []
     page.on("request", lambda request: sent.append(request.url))
     upload(page, files["large.png"])
-    expect(page.locator("#message")).to_have_text("1.5 MB are more than 1.0 MB; shrink it first")
+    expect(page.locator("#message")).to_have_text("File is larger than 1.0 MB; shrink it first")
     assert not [url for url in sent if "/api/" in url]
 
 
-def test_a_picture_of_too_many_pixels(opened, page, files):
-    opened.expected.append(REFUSED)
+def test_image_with_too_many_pixels(opened, page, files):
+    opened.expected.append(REJECTED)
     upload(page, files["bomb.png"])
-    expect(page.locator("#message")).to_have_text(
-        "10000 x 10000 pixels are more than 89,478,485; shrink it first"
-    )
+    expect(page.locator("#message")).to_have_text(re.compile("89,478,485.*shrink it first"))
 
 
-def test_what_the_browser_cannot_show(page, files):
+def test_format_that_the_browser_cannot_show(page, files):
     upload(page, files["scan.tif"])
     expect(page.locator("#best")).to_have_text("dots")
-    assert page.locator("#picture").get_attribute("src").startswith("data:image/jpeg;base64,")
+    assert page.locator("#image").get_attribute("src").startswith("data:image/jpeg;base64,")
     expect(page.locator(".thumb canvas")).to_have_count(1)
 
 
@@ -134,12 +143,12 @@ def test_another_class(page, files):
     expect(page.locator("#legend-label")).to_have_text("across")
     expect(page.locator("#map")).to_have_attribute("alt", "Evidence for across")
     assert page.locator("#map").get_attribute("src") != first
-    expect(page.locator("#best")).to_have_text("dots")  # what it is taken for stays
+    expect(page.locator("#best")).to_have_text("dots")  # the best class stays
     page.locator(".bar", has_text="dots").click()
     expect(page.locator("#map")).to_have_attribute("src", first)
 
 
-def test_marks_of_direction_are_written_out(page, files):
+def test_direction_marks_are_escaped(page, files):
     page.set_input_files(
         "#files",
         {
@@ -170,7 +179,7 @@ def test_keyboard_only(page, files):
                 return
         raise AssertionError(f"no way to {wanted}")
 
-    # The browser takes a moment to learn that no dialog is to open; it must know before Enter.
+    # The browser needs a moment to learn that no dialog may open; it must know before Enter.
     page.on("filechooser", lambda _: None)
     tab_to("choose")
     outline = page.locator("#choose").evaluate("e => getComputedStyle(e).outlineStyle")
@@ -214,35 +223,35 @@ def test_many_classes(opened, many_classes, files):
     bars.nth(20).click()
     expect(page.locator("#legend-label")).to_have_text(name)
     more.click()
-    expect(bars).to_have_count(11)  # the chosen one stays
+    expect(bars).to_have_count(11)  # the chosen class remains
     expect(bars.nth(10).locator("input")).to_be_checked()
 
 
-def test_a_black_picture(page, files):
+def test_black_image(page, files):
     upload(page, files["black.png"])
     expect(page.locator(".bar .value")).to_have_text(["+0.00"] * 3)
-    expect(page.locator("#best")).to_have_text("Nothing to see")
-    expect(items(page).locator("b")).to_have_text(["Nothing to see"])
+    expect(page.locator("#best")).to_have_text("No evidence")
+    expect(items(page).locator("b")).to_have_text(["No evidence"])
     expect(page.locator("#sum")).to_contain_text("all scores are equal")
-    expect(page.locator("#status")).to_contain_text("black.png: Nothing in it speaks for")
+    expect(page.locator("#status")).to_contain_text("black.png: The image has no evidence for")
 
 
 @pytest.mark.parametrize("rough", [True, False])
-def test_an_estimate_says_what_it_rests_on(page, rough):
-    def answer(route):
+def test_estimate_says_how_many_images_it_rests_on(page, rough):
+    def respond(route):
         card = route.fetch().json()
         card["held_out"] = {"accuracy": 83.33, "images": 1200, "rough": rough}
         route.fulfill(json=card)
 
-    page.route("**/api/model", answer)
+    page.route("**/api/model", respond)
     page.reload()
-    estimate = "83.3 % right on 1,200 pictures kept aside"
-    estimate += ", so few that it is a rough guess" * rough
-    expect(page.locator("#model-line")).to_have_text(f"3 classes from 36 pictures · {estimate}")
+    estimate = "83.3 % correct on 1,200 held-out images"
+    estimate += "; too few for more than a rough estimate" * rough
+    expect(page.locator("#model-line")).to_have_text(f"3 classes from 36 images · {estimate}")
     expect(page.locator("#facts dd").nth(3)).to_have_text(estimate)
 
 
-def test_the_card(page):
+def test_facts_about_the_model(page):
     page.get_by_role("link", name="About this model").click()
     about = page.locator("#about")
     expect(about).to_contain_text("LrrSPM: low-rank codes, max pooling, linear SVM")
@@ -250,7 +259,26 @@ def test_the_card(page):
     expect(about.locator("#parameters")).to_contain_text("codebook size")
 
 
-def test_the_api_page(opened, address):
+def test_nested_parameters_are_flattened(page):
+    channel = {"descriptor": {"name": "SIFT", "patch_size": 16}, "levels": [1, 2, 4]}
+
+    def respond(route):
+        card = route.fetch().json()
+        card["parameters"] = {"C": 1.5, "seed": None, "channels": [channel, {"weight": 0.5}]}
+        route.fulfill(json=card)
+
+    page.route("**/api/model", respond)
+    page.reload()
+    page.get_by_role("link", name="About this model").click()
+    parameters = page.locator("#parameters")
+    names = ["C", "seed", "channels 1 · descriptor · name", "channels 1 · descriptor · patch size",
+             "channels 1 · levels", "channels 2 · weight"]  # fmt: skip
+    expect(parameters.locator("dt")).to_have_text(names)
+    values = ["1.5", "none", "SIFT", "16", "1, 2, 4", "0.5"]
+    expect(parameters.locator("dd")).to_have_text(values)
+
+
+def test_api_page(opened, address):
     page = opened(f"{address}docs")
     expect(page.locator("#paths h2").first).to_have_text("POST/api/predict")
     expect(page.locator("h2", has_text="/api/")).to_have_count(3)

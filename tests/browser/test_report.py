@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from lrrspm.images.audit import Finding
+from lrrspm.images import Finding
 from lrrspm.report import write_report
 from tests.report.reports import made_evaluation, made_run
 

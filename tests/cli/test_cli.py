@@ -151,7 +151,7 @@ def test_unreadable_files_are_skipped(pictures, model_path, tmp_path):
     bad.write_text("no picture")
     good = pictures / "dots" / "00.png"
     result = run("predict", model_path, bad, good, tmp_path / "missing.png", code=3)
-    assert f"skipped {bad}: not a picture" in result.stderr
+    assert f"skipped {bad}: not an image" in result.stderr
     assert "missing.png: no such file" in result.stderr
     assert "2 of 3 files were skipped" in result.stderr
     assert "dots" in result.stdout
@@ -214,7 +214,7 @@ def text_file(root):
         (None, ["train", "{}", "-o", "{}/m"], "no class folders"),
         (one_class, ["train", "{}", "-o", "{}/m"], "at least two classes, got one class: only"),
         (few, ["evaluate", "{}", "--train-per-class", "3"], "class 'a' has 3 images"),
-        (text_file, ["train", "{}", "-o", "{}/m"], "text.jpg: not a picture of a known format"),
+        (text_file, ["train", "{}", "-o", "{}/m"], "text.jpg: not an image of a known format"),
         (few, ["train", "{}", "-o", "{}/no/m"], "its folder does not exist"),
         (few, ["train", "{}", "-o", "{}/m", "--C", "0"], "C must be positive"),
         (few, ["train", "{}", "-o", "{}/m", "--levels", "7,8,9"], "least common multiple"),
@@ -262,7 +262,7 @@ def test_warnings_are_one_line(tmp_path):
     (tmp_path / "empty").mkdir()
     result = run("train", tmp_path, "-o", tmp_path / "m", "--jobs", "1")
     assert "warning: " in result.stderr
-    assert "left out class folders without images: empty" in result.stderr
+    assert "ignored class folders without images: empty" in result.stderr
     assert "a codebook of 256 atoms was asked for" in result.stderr
 
 

@@ -295,7 +295,7 @@ def test_read_only_targets(pictures, tmp_path, monkeypatch):
         monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != locked)
         monkeypatch.setattr(Path, "mkdir", refuse)
     for options, message in (
-        (["-o", locked / "m"], f"{locked / 'm'}: its folder cannot be written to"),
+        (["-o", locked / "m"], f"{locked / 'm'}: its folder is read-only"),
         (["-o", tmp_path / "m", "--cache", locked / "c"], f"{locked / 'c'}: cannot be made"),
     ):
         arguments = ["train", pictures, *options, *SMALL]

@@ -1,4 +1,4 @@
-"""Small made archives in the layouts of the published ones, and a server that can misbehave."""
+"""Small archives in the published layouts, and a server that can misbehave."""
 
 import hashlib
 import io
@@ -9,17 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from lrrspm.datasets import DATASETS, catalogue
+from lrrspm.datasets import DATASETS, Report, catalogue
 from lrrspm.datasets.folders import class_digest
 
 Files = dict[str, bytes]
 
 
-def picture(seed: int, suffix: str, size: tuple[int, int] = (9, 7)) -> bytes:
+def make_image(seed: int, suffix: str, size: tuple[int, int] = (9, 7)) -> bytes:
     pixels = np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
     out = io.BytesIO()
     Image.fromarray(pixels).save(out, {"jpg": "JPEG", "png": "PNG", "pgm": "PPM"}[suffix])
@@ -27,7 +28,7 @@ def picture(seed: int, suffix: str, size: tuple[int, int] = (9, 7)) -> bytes:
 
 
 def image_digest(content: bytes) -> str:
-    """The digest as the manifests define it, straight from the definition."""
+    """Compute the digest straight from its definition."""
     image = Image.open(io.BytesIO(content))
     if image.format != "JPEG":
         content = f"{image.width}x{image.height}:".encode() + image.tobytes()
@@ -52,8 +53,8 @@ def pack_tar(files: Files, mode: str = "w") -> bytes:
     return out.getvalue()
 
 
-def _pictures(counts: dict[str, int], template: str, **numbers: int) -> tuple[Files, Files]:
-    """Pictures in an official layout, and the same in ours."""
+def _images(counts: dict[str, int], template: str, **numbers: int) -> tuple[Files, Files]:
+    """Make images in an official layout, and the same in ours."""
     official: Files = {}
     ours: Files = {}
     number = numbers.get("first", 1)
@@ -62,7 +63,7 @@ def _pictures(counts: dict[str, int], template: str, **numbers: int) -> tuple[Fi
             number = numbers.get("first", 1)
         for _ in range(count):
             path = template.format(label=label, number=number, short=label[:3])
-            content = picture(len(official), path[-3:])
+            content = make_image(len(official), path[-3:])
             official[path] = content
             ours[f"{label}/{path.rpartition('/')[2]}"] = content
             number += numbers.get("step", 1)
@@ -71,7 +72,7 @@ def _pictures(counts: dict[str, int], template: str, **numbers: int) -> tuple[Fi
 
 @dataclass
 class Made:
-    """A small archive in the official layout of a set, and what should come of it."""
+    """A small archive in the official layout of a set, and the files it should become."""
 
     archive: bytes
     files: Files
@@ -80,14 +81,14 @@ class Made:
 
 def _made_ls() -> Made:
     counts = {"CALsuburb": 2, "MITcoast": 3, "MITforest": 4, "bedroom": 5, "industrial": 1}
-    official, ours = _pictures(counts, "{label}/image_{number:04}.jpg")
+    official, ours = _images(counts, "{label}/image_{number:04}.jpg")
     rest = {"__MACOSX/bedroom/._image_0001.jpg": b"", "bedroom/Thumbs.db": b"x"}
     return Made(pack_zip(official | rest), ours, counts)
 
 
 def _made_caltech101() -> Made:
     counts = {"BACKGROUND_Google": 3, "Faces": 2, "accordion": 2}
-    official, ours = _pictures(counts, "101_ObjectCategories/{label}/image_{number:04}.jpg")
+    official, ours = _images(counts, "101_ObjectCategories/{label}/image_{number:04}.jpg")
     inner = pack_tar(official | {"101_ObjectCategories/BACKGROUND_Google/tmp": b"x"}, "w:gz")
     notes = pack_tar({"Annotations/accordion/annotation_0001.mat": b"x"})
     files = {"caltech-101/101_ObjectCategories.tar.gz": inner, "caltech-101/Annotations.tar": notes}
@@ -98,9 +99,9 @@ def _made_caltech101() -> Made:
 def _made_caltech256() -> Made:
     counts = {"001.ak47": 2, "056.dog": 3, "198.spider": 2, "257.clutter": 1}
     layout = "256_ObjectCategories/{label}/{short}_{number:04}.jpg"
-    official, ours = _pictures(counts, layout)
+    official, ours = _images(counts, layout)
     rest = {
-        "256_ObjectCategories/056.dog/greg/vw1.jpg": picture(99, "jpg"),
+        "256_ObjectCategories/056.dog/greg/vw1.jpg": make_image(99, "jpg"),
         "256_ObjectCategories/198.spider/RENAME2": b"x",
     }
     return Made(pack_tar(official | rest), ours, counts)
@@ -108,22 +109,22 @@ def _made_caltech256() -> Made:
 
 def _made_flowers() -> Made:
     counts = {"01_Daffodil": 3, "02_Snowdrop": 3}
-    official, ours = _pictures(counts, "jpg/image_{number:04}.jpg", through=True)
+    official, ours = _images(counts, "jpg/image_{number:04}.jpg", through=True)
     return Made(pack_tar(official | {"jpg/files.txt": b"x"}, "w:gz"), ours, counts)
 
 
 def _made_coil(folder: str, counts: dict[str, int], step: int) -> Made:
     layout = folder + "/{label}__{number}.png"
-    official, ours = _pictures(counts, layout, first=0, step=step)
+    official, ours = _images(counts, layout, first=0, step=step)
     return Made(pack_zip(official | {f"{folder}/convertGroupppm2png.pl": b"x"}), ours, counts)
 
 
 def _made_yale() -> Made:
     counts = {"yaleB01": 3, "yaleB39": 2}
-    official, ours = _pictures(counts, "CroppedYale/{label}/{label}_P00A+0{number:02}E+00.pgm")
+    official, ours = _images(counts, "CroppedYale/{label}/{label}_P00A+0{number:02}E+00.pgm")
     rest = {
-        "CroppedYale/yaleB01/yaleB01_P00_Ambient.pgm": picture(98, "pgm"),
-        "CroppedYale/yaleB01/yaleB01_P00A-110E-20.pgm.bad": picture(97, "pgm"),
+        "CroppedYale/yaleB01/yaleB01_P00_Ambient.pgm": make_image(98, "pgm"),
+        "CroppedYale/yaleB01/yaleB01_P00A-110E-20.pgm.bad": make_image(97, "pgm"),
         "CroppedYale/yaleB01/yaleB01_P00.info": b"x",
     }
     return Made(pack_zip(official | rest), ours, counts)
@@ -141,7 +142,7 @@ MADE = {
 
 
 def use_small_sets(monkeypatch) -> None:
-    """Let the catalogue describe the made sets instead of the published ones."""
+    """Make the catalogue describe the small sets instead of the published ones."""
     manifests = {}
     for name, made in MADE.items():
         known = {
@@ -175,7 +176,7 @@ def _resize(monkeypatch, name: str, known: dict[str, catalogue.Published]) -> No
 
 @dataclass
 class Server:
-    """A web server with one file; ``cuts`` are bytes after which connections break."""
+    """A web server with one file; connections break after so many bytes (``cuts``)."""
 
     content: bytes = b""
     cuts: list[int] = field(default_factory=list)
@@ -239,3 +240,23 @@ def running_server() -> Iterator[Server]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def states(report: Report) -> dict[str, str]:
+    """Return the state of each class of a report."""
+    return {row.label: row.state for row in report.classes}
+
+
+def rewrite(folder: Path, size: tuple[int, int] | None, form: str) -> None:
+    """Re-encode all images of a folder in place, resized if a size is given."""
+    for path in folder.rglob("*.*"):
+        image = Image.open(io.BytesIO(path.read_bytes()))
+        out = io.BytesIO()
+        (image.resize(size) if size else image).save(out, form)
+        path.write_bytes(out.getvalue())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files below a folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -45,14 +45,14 @@ def add_bad(folder, count):
 def test_model_is_that_of_the_others_alone(folder, pictures, tmp_path, estimate):
     result = run("train", folder, "-o", tmp_path / "m", *FAST, *estimate, code=3)
     assert "m: 36 pictures, 3 classes" in result.stdout
-    assert "05b.png: not a picture of a known format" in result.stderr
+    assert "05b.png: not an image of a known format" in result.stderr
     assert "1 of 37 files were skipped" in result.stderr
     run("train", pictures, "-o", tmp_path / "plain", *FAST, *estimate)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
     found = json.loads(run("train", folder, "-o", tmp_path / "m", *FAST, "--json", code=3).stdout)
     assert found["images"] == 36
     assert [entry["path"] for entry in found["skipped"]] == [str(folder / "along" / "05b.png")]
-    assert "not a picture" in found["skipped"][0]["reason"]
+    assert "not an image" in found["skipped"][0]["reason"]
 
 
 def test_what_was_left_out_is_told_of_when_the_rest_fails(folder):
@@ -61,7 +61,7 @@ def test_what_was_left_out_is_told_of_when_the_rest_fails(folder):
     result = run("evaluate", folder, *arguments, code=1)
     assert "class 'across' has 11 images" in result.stderr
     assert "left out 2 that cannot be read" in result.stderr
-    assert "05b.png: not a picture of a known format" in result.stderr
+    assert "05b.png: not an image of a known format" in result.stderr
 
 
 def test_the_share_that_is_allowed_is_allowed(pictures, tmp_path):
@@ -83,7 +83,7 @@ def test_copies_are_warned_of(pictures, tmp_path, monkeypatch, command):
     shutil.copytree(pictures, "pictures")
     shutil.copy("pictures/dots/00.png", "pictures/along/copy.png")
     result = run(command[0], "pictures", *command[1:], *FAST)
-    assert "warning: pictures in several classes (1)" in result.stderr
+    assert "warning: the same image in several classes (1)" in result.stderr
     assert "warning: copies of other files (1)" in result.stderr
 
 
@@ -128,8 +128,8 @@ def test_too_many(folder, tmp_path):
     model = tmp_path / "m"
     result = run("train", folder, "-o", model, *FAST, code=1)
     assert "2 of 38 images cannot be read, more than 5 %" in result.stderr
-    assert "05b.png: not a picture" in result.stderr
-    assert "bad0.png: not a picture" in result.stderr
+    assert "05b.png: not an image" in result.stderr
+    assert "bad0.png: not an image" in result.stderr
     assert "--on-error skip" in result.stderr
     assert not model.exists()
     assert "2 of 38" in run("evaluate", folder, "--train-per-class", 3, *FAST, code=1).stderr
@@ -148,7 +148,7 @@ def test_stop_at_the_first(folder, tmp_path, model_path):
     for command in commands:
         result = run(*command, "--on-error", "fail", code=1)
         assert result.stderr.startswith("error: ")
-        assert "05b.png: not a picture of a known format" in result.stderr
+        assert "05b.png: not an image of a known format" in result.stderr
         assert result.stdout == ""
     assert not (tmp_path / "m").exists()
     run("predict", model_path, folder, code=3)

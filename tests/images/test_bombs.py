@@ -1,4 +1,4 @@
-"""Small files that would become large pictures, or keep a decoder busy."""
+"""Small files that would become large images, or keep a decoder busy."""
 
 import io
 import json
@@ -17,13 +17,13 @@ from lrrspm.images import ImageError
 
 found = {}
 for path in json.load(sys.stdin):
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         read_image(path)
         reason = None
     except ImageError as error:
         reason = error.reason
-    found[path] = (reason, time.perf_counter() - start)
+    found[path] = (reason, time.process_time() - start)
 print(json.dumps([found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
 """
 
@@ -130,7 +130,7 @@ def bombs() -> dict[str, tuple[bytes, str]]:
 def floods() -> dict[str, tuple[bytes, str]]:
     """Files of millions of tiny parts."""
     reason = "small chunks"
-    jpeg, picture = many_scans(0), gif(9, 9)
+    jpeg, image = many_scans(0), gif(9, 9)
     text, nothing = chunk(b"tEXt", b"a\0b"), chunk(b"IDAT", b"")
     pixels, end = zlib.compress(bytes(2)), chunk(b"IEND", b"")
     return {
@@ -142,8 +142,8 @@ def floods() -> dict[str, tuple[bytes, str]]:
         "empty.png": (png(1, 1, pixels, nothing * 10**6), reason),
         "comment-before.pgm": (b"P5 #" + b"x" * 10**7 + b"\n8 8 255\n" + bytes(64), reason),
         "blanks.pgm": (b"P5 " + b" " * 10**7 + b"\n8 8 255\n" + bytes(64), reason),
-        "comment.gif": (picture[:19] + b"!\xfe" + b"\1x" * 10**6 + b"\0" + picture[19:], reason),
-        "comments.gif": (picture[:19] + b"!\xfe\1x\0" * 10**6 + picture[19:], reason),
+        "comment.gif": (image[:19] + b"!\xfe" + b"\1x" * 10**6 + b"\0" + image[19:], reason),
+        "comments.gif": (image[:19] + b"!\xfe\1x\0" * 10**6 + image[19:], reason),
     }
 
 

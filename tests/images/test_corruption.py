@@ -1,4 +1,4 @@
-"""Damaged pictures of every format: nothing crashes, hangs or goes unnamed."""
+"""Damaged images of every format: nothing crashes, hangs or goes unnamed."""
 
 import io
 import json
@@ -36,14 +36,14 @@ print(json.dumps(messages))
 
 
 def encode(ending: str) -> bytes:
-    """A picture as a file of a format, as small as it comes and not compressed to nothing."""
-    picture = Image.fromarray(draw("dots", np.random.default_rng(0), 40))
+    """An image as a file of a format, as small as it comes and not compressed to nothing."""
+    image = Image.fromarray(draw("dots", np.random.default_rng(0), 40))
     if ending in ("jpg", "png", "bmp"):
-        picture = picture.convert("RGB")
+        image = image.convert("RGB")
     file = io.BytesIO()
     compression = "tiff_lzw" if ending == "tif" else None
     kind = Image.registered_extensions()["." + ending]
-    picture.save(file, kind, lossless=True, compression=compression)
+    image.save(file, kind, lossless=True, compression=compression)
     return file.getvalue()
 
 
@@ -73,7 +73,7 @@ def edit_header(content, rng):
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory):
-    """Folder of damaged pictures, and of whole ones under wrong names."""
+    """Folder of damaged images, and of whole ones under wrong names."""
     root = tmp_path_factory.mktemp("damaged")
     rng = np.random.default_rng(0)
     for number, ending in enumerate(ENDINGS):

@@ -14,7 +14,8 @@ from lrrspm import read_image
 from lrrspm.images import ImageError, TooLargeError, as_gray, decoding, read_pixels
 from tests import naive
 from tests.conftest import HERE
-from tests.images.test_decoding import UNDONE_BY, png16, smooth
+from tests.images.test_decoding import UNDONE_BY, smooth
+from tests.images.test_modes import png16
 
 
 def read(*arguments: Any, **settings: Any) -> Any:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from lrrspm import ImageClassifier, load_model
 from lrrspm.cli import app
-from lrrspm.images import colours
+from lrrspm.images import read_thumbnail
 from lrrspm.report.draw import (
     AGAINST,
     FOR,
@@ -63,7 +63,11 @@ def shown(model_path, pictures):
     """Return an image, its explanation and its classes."""
     path = pictures / "dots" / "00.png"
     model = load_model(model_path)
-    return np.asarray(colours(path, 900)), model.explain(path), [("dots", 1.0), ("along", -0.5)]
+    return (
+        np.asarray(read_thumbnail(path, 900)),
+        model.explain(path),
+        [("dots", 1.0), ("along", -0.5)],
+    )
 
 
 def test_evidence_lies_over_a_pale_gray_image():
@@ -216,7 +220,7 @@ def test_people_see_what_is_classified(tmp_path, mode):
     content = io.BytesIO()
     image.save(content, ending if ending == "png" else "tiff", exif=exif)
     (tmp_path / f"p.{ending}").write_bytes(content.getvalue())
-    seen = colours(content, 900)
+    seen = read_thumbnail(content, 900)
     assert seen.size == (30, 40)  # turned
     gray = np.round(np.asarray(seen) @ np.array([0.2989, 0.5870, 0.1140])) / 255
     np.testing.assert_allclose(gray, read_image(tmp_path / f"p.{ending}"), atol=1.01 / 255)
@@ -229,10 +233,10 @@ def test_large_images_are_shrunk_for_people(tmp_path, monkeypatch, size, wanted,
     ramp = np.add.outer(np.linspace(0, 120, height), np.linspace(0, 120, width))
     path = tmp_path / f"ramp.{ending}"
     Image.fromarray(ramp.astype(np.uint8)).save(path)
-    seen = colours(path, 200)
+    seen = read_thumbnail(path, 200)
     assert seen.size == wanted
     rows, columns = ((np.arange(n) + 0.5) / n * 120 for n in wanted[::-1])
     assert np.abs(np.asarray(seen)[..., 0] - np.add.outer(rows, columns)).max() < 4
     # A strip at a time or all at once: the same.
     monkeypatch.setattr("lrrspm.images.decoding._STRIP", 2**30)
-    np.testing.assert_array_equal(np.asarray(colours(path, 200)), np.asarray(seen))
+    np.testing.assert_array_equal(np.asarray(read_thumbnail(path, 200)), np.asarray(seen))

@@ -13,7 +13,7 @@ from PIL import Image
 from lrrspm import ImageClassifier, LRREncoder, find_images
 from lrrspm.evaluation.mistakes import find_mistakes
 from lrrspm.evaluation.results import Evaluation, count_confusions
-from lrrspm.images import colours
+from lrrspm.images import read_thumbnail
 from lrrspm.report.mistakes import SIDE, show
 from tests.conftest import mixed_up
 from tests.report.reports import report
@@ -79,7 +79,7 @@ def test_maps_are_those_of_the_predicted_and_the_true_class(evaluation):
     shown = show(mistake)
     contents = [base64.b64decode(shown[n].split(",")[1]) for n in ("image", "wrong", "right")]
     plain, wrong, right = (np.asarray(Image.open(io.BytesIO(c)), float) for c in contents)
-    assert np.abs(plain - np.asarray(colours(mistake.path, SIDE), float)).mean() < 8
+    assert np.abs(plain - np.asarray(read_thumbnail(mistake.path, SIDE), float)).mean() < 8
     examined = mistake.model.examine(mistake.path)
     maps = [examined.explain(name).map for name in (mistake.predicted, mistake.label)]
     for image, map, other in ((wrong, *maps), (right, *maps[::-1])):

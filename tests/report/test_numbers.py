@@ -5,7 +5,7 @@ import pytest
 
 from lrrspm._support.stages import Stages
 from lrrspm.evaluation.results import Evaluation, Skipped
-from lrrspm.images.audit import Finding
+from lrrspm.images import Finding
 from lrrspm.report.draw import AGAINST, FOR
 from lrrspm.report.matrix import NUMBERED, ROOMY
 from tests.report.reports import made_evaluation, matrix_cells, report

@@ -1,4 +1,4 @@
-"""What tests of the server share."""
+"""Helpers for tests of the server."""
 
 import io
 import json
@@ -13,13 +13,13 @@ from tests.conftest import hear_ctrl_c
 
 
 def serving(*arguments, **settings):
-    """A server in a process of its own, and what it says once it answers."""
+    """Run a server in a process of its own; gives the process and its first line of output."""
     return started("-m", "lrrspm", "serve", *map(str, arguments), **settings)
 
 
 @contextmanager
 def started(*arguments, **settings):
-    """A process of Python's that can be interrupted, and the first line that it prints."""
+    """Run Python in a process that can be interrupted; gives it and its first line of output."""
     process = subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.PIPE,
@@ -36,24 +36,24 @@ def started(*arguments, **settings):
         process.communicate()
 
 
-def port_of(said):
-    """The port of a server that was started with ``--json``."""
-    return int(json.loads(said)["url"].split(":")[2].strip("/"))
+def port_of(line):
+    """Return the port of a server that was started with ``--json``."""
+    return int(json.loads(line)["url"].split(":")[2].strip("/"))
 
 
 def limited(**limits):
-    """Have a test's ``worker`` keep to limits."""
+    """Give the limits of a test's ``worker``."""
     return pytest.mark.parametrize("worker", [limits], indirect=True)
 
 
-def saved(pixels, kind="PNG", **settings):
-    """The bytes of a picture file."""
+def encoded(pixels, kind="PNG", **settings):
+    """Return the bytes of an image file."""
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, kind, **settings)
     return file.getvalue()
 
 
-def send(client, address, *pictures, **named):
-    """Upload pictures, each of them bytes or a pair of a name and bytes."""
+def send(client, address, *images, **named):
+    """Upload images, each of them bytes or a pair of name and bytes."""
     field = "files" if "predict" in address else "file"
-    return client.post(address, files=[(field, picture) for picture in pictures], **named)
+    return client.post(address, files=[(field, image) for image in images], **named)

@@ -1,4 +1,4 @@
-"""Connections: those that send nothing, too slowly, or what is no request; and too many."""
+"""Connections: silent, slow, malformed, and too many."""
 
 import asyncio
 import errno
@@ -12,7 +12,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from lrrspm.serve import connection, gate, run
+from lrrspm.serve import connection, middleware, runner
+from tests.serve.conftest import FakeClockLoop
 from tests.serve.servers import port_of, serving
 
 pytestmark = pytest.mark.network
@@ -20,8 +21,8 @@ pytestmark = pytest.mark.network
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
 
-async def answer_at_once(scope, receive, send):
-    """An application that answers before it has read anything, and takes its time to end."""
+async def respond_at_once(scope, receive, send):
+    """Application that responds before it has read anything, and ends after the upload."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"fine", "more_body": True})
     while (message := await receive())["type"] == "http.request" and message["more_body"]:
@@ -31,8 +32,8 @@ async def answer_at_once(scope, receive, send):
 
 @asynccontextmanager
 async def listening():
-    """A server of connections; gives its port, and what the loop complains of."""
-    config = uvicorn.Config(answer_at_once, http=connection.Connection, log_level="error")
+    """Accept connections; gives the port, and checks that the loop reports no errors."""
+    config = uvicorn.Config(respond_at_once, http=connection.Connection, log_level="error")
     config.load()
     state, wrong = ServerState(), []
     loop = asyncio.get_running_loop()
@@ -46,69 +47,63 @@ async def listening():
 
 
 async def ask(port, *pieces):
-    """Send pieces, and read until the server hangs up."""
+    """Send a piece per second, and read until the server closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    answer = asyncio.create_task(reader.read())
+    response = asyncio.create_task(reader.read())
     for piece in pieces:
-        if not answer.done():
+        if not response.done():
             writer.write(piece)
-            await asyncio.sleep(0.05)
-    await asyncio.wait_for(answer, 20)
+            await asyncio.sleep(1)
+    await asyncio.wait_for(response, 60)
     writer.close()
-    return answer.result()
+    return response.result()
 
 
-def read(answer):
-    """Status and error of an answer of our own, with the headers that all answers have."""
-    head, _, body = answer.partition(b"\r\n\r\n")
+def run(*pieces):
+    """Send pieces to a server on a fake clock; returns the response."""
+
+    async def send():
+        async with listening() as port:
+            return await ask(port, *pieces)
+
+    return run_on_fake_clock(send())
+
+
+def run_on_fake_clock(work):
+    with asyncio.Runner(loop_factory=FakeClockLoop) as runner:
+        return runner.run(work)
+
+
+def read(response):
+    """Return status and error of an error response, and check the headers common to all."""
+    head, _, body = response.partition(b"\r\n\r\n")
     headers = dict(re.findall(r"([\w-]+): (.*)", head.decode().lower().replace("\r", "")))
     assert headers["content-type"] == "application/json"
     assert headers["connection"] == "close"
     assert headers["cache-control"] == "no-store"
-    for name, value in gate.HEADERS.items():
+    for name, value in middleware.HEADERS.items():
         assert headers[name.lower()] == value.lower()
     return head.split(b"\r\n")[0].decode(), json.loads(body)["error"]
 
 
-@pytest.fixture
-def hasty(monkeypatch):
-    monkeypatch.setattr(connection, "_PATIENCE", 0.3)
-
-
 @pytest.mark.parametrize("before", [b"", GET + b"\r\n"])
-def test_headers_may_not_take_for_ever(hasty, before):
-    """Neither those of the first request nor those of later ones."""
-
-    async def trickle():
-        async with listening() as port:
-            pieces = [before, *(bytes([byte]) for byte in 20 * GET)]
-            return await ask(port, *pieces)
-
-    answer = asyncio.run(trickle())
+def test_headers_have_a_deadline(before):
+    """Those of the first request and those of later ones."""
+    response = run(before, *(bytes([byte]) for byte in GET))
     if before:
-        first, answer = answer.split(b"0\r\n\r\n", 1)
+        first, response = response.split(b"0\r\n\r\n", 1)
         assert b"fine" in first
-    reason = "the headers were not complete after 0.3 seconds"
-    assert read(answer) == ("HTTP/1.1 408 Request Timeout", reason)
+    reason = "Headers not complete after 10 seconds"
+    assert read(response) == ("HTTP/1.1 408 Request Timeout", reason)
 
 
-def test_connections_that_say_nothing_are_closed(hasty):
-    async def say_nothing():
-        async with listening() as port:
-            return await ask(port)
-
-    assert asyncio.run(say_nothing()) == b""
+def test_silent_connections_are_closed():
+    assert run() == b""
 
 
-def test_requests_may_take_longer_than_their_headers(hasty):
-    async def send_slowly():
-        async with listening() as port:
-            upload = (
-                GET.replace(b"GET", b"POST") + b"Connection: close\r\nContent-Length: 16\r\n\r\n"
-            )
-            return await ask(port, upload, *[b"x"] * 16)
-
-    assert asyncio.run(send_slowly()).endswith(b"fine\r\n0\r\n\r\n")
+def test_requests_may_take_longer_than_their_headers():
+    upload = GET.replace(b"GET", b"POST") + b"Connection: close\r\nContent-Length: 16\r\n\r\n"
+    assert run(upload, *[b"x"] * 16).endswith(b"fine\r\n0\r\n\r\n")
 
 
 CHUNKED = GET.replace(b"GET", b"POST") + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -121,88 +116,80 @@ CHUNKED = GET.replace(b"GET", b"POST") + b"Transfer-Encoding: chunked\r\n\r\n"
         b"GET /\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
         GET + b"Host: other\r\n\r\n",
         GET + b"A: " + 70_000 * b"a",
-        b"\x16\x03\x01\x02\x00\x01",  # whoever takes it for HTTPS
+        b"\x16\x03\x01\x02\x00\x01",  # a client that expects HTTPS
     ],
 )
-def test_what_is_no_request_hears_so(request_):
-    async def send():
-        async with listening() as port:
-            return await ask(port, request_ + b"\r\n")
-
-    reason = "this is no sound HTTP request"
-    assert read(asyncio.run(send())) == ("HTTP/1.1 400 Bad Request", reason)
+def test_malformed_requests_are_rejected(request_):
+    reason = "Malformed HTTP request"
+    assert read(run(request_ + b"\r\n")) == ("HTTP/1.1 400 Bad Request", reason)
 
 
-def test_a_request_that_goes_bad_after_the_answer_began():
-    async def send():
-        async with listening() as port:
-            return await ask(port, CHUNKED, b"no length\r\n")
-
-    answer = asyncio.run(send())
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert answer.count(b"HTTP/1.1") == 1
+def test_request_that_is_malformed_after_the_response_began():
+    response = run(CHUNKED, b"no length\r\n")
+    assert response.startswith(b"HTTP/1.1 200 ")
+    assert response.count(b"HTTP/1.1") == 1
 
 
-def test_too_many_connections_are_turned_away(monkeypatch):
-    monkeypatch.setattr(connection, "_most", lambda: 2)
+def test_too_many_connections_are_rejected(monkeypatch):
+    monkeypatch.setattr(connection, "_max_connections", lambda: 2)
 
     async def crowd():
         async with listening() as port:
             held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-            refused = await ask(port)
+            rejected = await ask(port)
             for _, writer in held:
                 writer.close()
-            await asyncio.sleep(0.2)
-            return refused, await ask(port, GET + b"Connection: close\r\n\r\n")
+            await asyncio.sleep(1)
+            return rejected, await ask(port, GET + b"Connection: close\r\n\r\n")
 
-    refused, answered = asyncio.run(crowd())
-    reason = "too many connections; try again"
-    assert read(refused) == ("HTTP/1.1 503 Service Unavailable", reason)
-    assert b"fine" in answered
+    rejected, accepted = run_on_fake_clock(crowd())
+    reason = "Too many connections; try again"
+    assert read(rejected) == ("HTTP/1.1 503 Service Unavailable", reason)
+    assert b"fine" in accepted
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="no limit for another process")
-def test_no_more_files_may_be_opened(model_path):
-    """Three times as many connections as files: few lines, and afterwards all is well."""
+def test_out_of_open_files(model_path):
+    """Three times as many connections as files: few messages, and the server recovers."""
     with serving(model_path, "--port", "0", "--json") as (process, said):
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (100, 100))
         crowd = [socket.create_connection(("127.0.0.1", port_of(said))) for _ in range(300)]
         for one in crowd:
             one.settimeout(20)
-        refused = sum(one.recv(1000).startswith(b"HTTP/1.1 503 ") for one in crowd[200:])
-        assert refused > 50
+        rejected = sum(one.recv(1000).startswith(b"HTTP/1.1 503 ") for one in crowd[200:])
+        assert rejected > 50
         for one in crowd:
             one.close()
         with socket.create_connection(("127.0.0.1", port_of(said)), timeout=20) as last:
             last.sendall(GET + b"Connection: close\r\n\r\n")
             assert last.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
         process.terminate()
-        complaints = process.communicate(timeout=20)[1].splitlines()
-    assert len(complaints) <= 1
-    assert all(line.startswith("error: connections have to wait") for line in complaints)
+        messages = process.communicate(timeout=20)[1].splitlines()
+    assert len(messages) <= 1
+    assert all(line.startswith("error: cannot accept connections: ") for line in messages)
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system cannot tell")
-def test_who_does_not_read_is_cut_off(monkeypatch):
-    monkeypatch.setattr(run, "_UNREAD", 1)
-    with run._bind("127.0.0.1", 0) as listener:
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not supported by the system")
+def test_clients_that_do_not_read_are_dropped(monkeypatch):
+    monkeypatch.setattr(runner, "_STALL_SECONDS", 1)
+    with runner._bind("127.0.0.1", 0) as listener:
         listener.listen()
         with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
             accepted.settimeout(20)
             with pytest.raises(TimeoutError) as raised:
                 accepted.sendall(bytes(100_000_000))
-            assert raised.value.errno == errno.ETIMEDOUT  # and not those 20 seconds
+            assert raised.value.errno == errno.ETIMEDOUT  # not the 20 seconds above
 
 
-def test_files_are_asked_for(monkeypatch):
+def test_limit_on_open_files_is_raised(monkeypatch):
     asked = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 5000))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    assert connection._most.__wrapped__() == 2500
+    assert connection._max_connections.__wrapped__() == 2500
     assert asked == [(5000, 5000)]
 
 
-def test_too_many_files_are_refused_before_all_have_come(model_path):
+def test_too_many_files_are_rejected_during_upload(model_path):
     part = (
         b'--B\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n'
         b"Content-Type: image/png\r\n\r\n" + bytes(1000) + b"\r\n"
@@ -216,10 +203,10 @@ def test_too_many_files_are_refused_before_all_have_come(model_path):
         socket.create_connection(("127.0.0.1", port_of(said)), timeout=60) as client,
     ):
         client.sendall(head + 3 * part)  # and no more
-        answer = b""
-        while not answer.endswith(b"}"):
+        response = b""
+        while not response.endswith(b"}"):
             more = client.recv(10_000)
-            assert more, answer
-            answer += more
-    assert b" 422 " in answer.splitlines()[0]
-    assert b"more than 2 pictures; send fewer" in answer
+            assert more, response
+            response += more
+    assert b" 422 " in response.splitlines()[0]
+    assert b"Too many files. Maximum number of files is 2." in response

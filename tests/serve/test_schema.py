@@ -1,4 +1,4 @@
-"""The API keeps to its schema: requests made from it, sound and not, are answered as it says."""
+"""The API matches its schema: valid and invalid requests generated from it."""
 
 import io
 
@@ -11,13 +11,13 @@ from PIL import Image
 from schemathesis import GenerationMode
 
 from lrrspm.serve.app import create_app
-from lrrspm.serve.work import Worker
+from lrrspm.serve.worker import Worker
 from tests.conftest import draw
 
 
 @st.composite
-def _pictures(draw_value):
-    """The bytes of a picture of some size, kind and format."""
+def _images(draw_value):
+    """Return the bytes of an image of some size, kind and format."""
     size = draw_value(st.integers(1, 64))
     kind = draw_value(st.sampled_from(["across", "along", "dots"]))
     pixels = draw(kind, np.random.default_rng(0), size)
@@ -28,11 +28,10 @@ def _pictures(draw_value):
 
 @pytest.fixture(scope="module")
 def schema(model_path):
-    # What the schema calls a file is a picture.
-    schemathesis.openapi.format("binary", _pictures())
-    with Worker(model_path) as worker:
-        app = create_app(worker, ["localhost", "testserver"])
-        yield schemathesis.openapi.from_asgi("/openapi.json", app)
+    # Files of the schema are images.
+    schemathesis.openapi.format("binary", _images())
+    app = create_app(Worker(model_path), ["localhost", "testserver"])
+    return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 
 POSITIVE, NEGATIVE = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
@@ -41,17 +40,17 @@ CASES = [
     ("/api/predict", "POST", NEGATIVE),
     ("/api/explain", "POST", POSITIVE),
     ("/api/explain", "POST", NEGATIVE),
-    ("/api/model", "GET", POSITIVE),  # it takes nothing that could be wrong
+    ("/api/model", "GET", POSITIVE),  # it has no parameters
 ]
 
 
-def test_every_operation_is_tried(schema):
+def test_every_operation_is_tested(schema):
     found = [result.ok() for result in schema.get_all_operations()]
     assert {(one.path, one.method.upper()) for one in found} == {case[:2] for case in CASES}
 
 
 @pytest.mark.parametrize(("path", "method", "mode"), CASES)
-def test_answers_are_those_of_the_schema(schema, path, method, mode):
+def test_responses_match_the_schema(schema, path, method, mode):
     operation = schema[path][method]
 
     @settings(

@@ -26,7 +26,7 @@ def test_links_stay_links_and_pipes_pipes(tmp_path):
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"new"
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="not an ordinary file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         write_atomically(tmp_path / "pipe", b"new")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -39,17 +39,17 @@ def test_permissions_stay(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_targets_that_are_not_to_be_written_to(tmp_path, monkeypatch):
+def test_read_only_files_are_not_replaced(tmp_path, monkeypatch):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     # The superuser may write everywhere, so the answer is made.
     monkeypatch.setattr(os, "access", lambda asked, _: asked != path)
-    with pytest.raises(PermissionError, match="not to be written to"):
+    with pytest.raises(PermissionError, match="file is read-only"):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
 
 
-def test_links_that_lead_nowhere(tmp_path):
+def test_dangling_links(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "no" / "file")
     with pytest.raises(FileNotFoundError, match="its folder does not exist"):
         check_target(tmp_path / "link")

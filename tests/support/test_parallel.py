@@ -1,5 +1,4 @@
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -23,17 +22,18 @@ def test_blas_is_held_to_one_thread_and_let_go():
 
 
 def test_blas_limit_from_several_threads():
-    inside = threading.Barrier(2)
+    inside, left = threading.Barrier(2), threading.Event()
 
     def first():
         with single_blas_thread():
             inside.wait()
-            time.sleep(0.05)
+            left.wait()
             return blas_threads()
 
     def second():
         with single_blas_thread():
             inside.wait()
+        left.set()
 
     with threadpool_limits(2, "blas"), ThreadPoolExecutor(2) as executor:
         found = executor.submit(first)
@@ -44,8 +44,12 @@ def test_blas_limit_from_several_threads():
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 3])
 def test_results_keep_their_order(n_jobs):
+    done = [threading.Event() for _ in range(200)]
+
     def work(i):
-        time.sleep(0.001 * (i % 3))
+        if n_jobs == 3 and i % 3 == 0:  # let the next one finish first
+            done[i + 1].wait()
+        done[i].set()
         return i * i
 
     with workers(n_jobs) as executor:
@@ -63,7 +67,8 @@ def test_few_results_wait():
     with workers(2) as executor:
         results = ordered_map(work, range(1000), executor, ahead=8)
         next(results)
-        time.sleep(0.05)
+        assert executor is not None
+        executor.shutdown()  # after all that was submitted
         assert len(started) <= 8
 
 
@@ -74,7 +79,6 @@ def test_an_error_ends_the_work():
         started.append(i)
         if i == 3:
             raise ValueError("three")
-        time.sleep(0.001)
 
     with pytest.raises(ValueError, match="three"), workers(2) as executor:
         list(ordered_map(work, range(10_000), executor, ahead=4))

@@ -7,8 +7,8 @@ import pytest
 from lrrspm._support.stages import Stages
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory at a time is known on Linux alone")
-def test_memory_of_a_stage_is_that_of_its_last_end():
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems may keep freed memory")
+def test_memory_is_taken_when_a_stage_last_ends():
     stages = Stages()
     block = np.ones(20_000_000)  # 160 MB
     stages.add("large", 1.0)
@@ -28,7 +28,7 @@ def test_memory_of_a_stage_is_that_of_its_last_end():
         assert peak > held["large"] - 10  # the system counts in lumps
 
 
-def test_seconds_are_those_of_the_clock(monkeypatch):
+def test_seconds_come_from_the_clock(monkeypatch):
     clock = iter([10.0, 12.5, 20.0, 20.25]).__next__
     monkeypatch.setattr("lrrspm._support.stages.time", SimpleNamespace(perf_counter=clock))
     stages = Stages()
@@ -39,13 +39,13 @@ def test_seconds_are_those_of_the_clock(monkeypatch):
     assert stages.seconds == {"read": 2.75}
 
 
-def test_what_was_done_in_vain_is_set_apart():
+def test_wasted_time_is_moved_to_a_stage_of_its_own():
     stages = Stages()
     stages.add("read", 1.0)
     for seconds in (2.0, 4.0):
         before = dict(stages.seconds)
         stages.add("read", seconds)
         stages.add("encode", seconds)
-        stages.set_apart(before, "vain")
+        stages.set_apart(before, "wasted")
         assert stages.memory.keys() == stages.seconds.keys()
-    assert stages.seconds == {"read": 1.0, "vain": 12.0}
+    assert stages.seconds == {"read": 1.0, "wasted": 12.0}

@@ -1,7 +1,8 @@
-"""Where a result was made: commit, versions, machine, and how much memory it took."""
+"""Environment: commit, versions and machine of a result, and the memory of this process."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -11,15 +12,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import psutil
 from threadpoolctl import ThreadpoolController
 
 PACKAGES = ("lrrspm", "numpy", "scipy", "numba", "scikit-learn", "pillow")
-# The checkout that holds this package, where it is one.
+# The checkout that holds this package, if it runs from one.
 _CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def describe_environment() -> dict[str, Any]:
-    """Commit, versions and machine, as JSON takes them."""
+    """Return commit, versions and machine, ready for JSON."""
     return {
         "commit": _commit(),
         "python": platform.python_version(),
@@ -32,50 +34,44 @@ def describe_environment() -> dict[str, Any]:
 
 
 def short_commit(environment: dict[str, Any]) -> str:
-    """The commit of an environment in ten letters; whether files differed from it is kept."""
+    """Shorten the commit of an environment to ten letters, plus "+dirty" if files differed."""
     commit, plus, state = str(environment["commit"]).partition("+")
     return f"{commit[:10] if len(commit) == 40 else commit}{plus}{state}"
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Installed versions; "missing" for what is not there."""
-    return {name: _version(name) for name in packages}
+    """Return the installed versions of packages; "missing" for those not installed."""
+    found = dict.fromkeys(packages, "missing")
+    for name in found:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def forget_peak_memory() -> None:
-    """Let the peak be measured from now on, where the system can (Linux)."""
-    try:
+    """Measure the peak from now on, where the system can (Linux)."""
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
-def peak_memory() -> float | None:
-    """Most memory in MB that this process has held, or None where nothing tells."""
-    peak = _memory_status("VmHWM")
-    return _peak_by_usage() if peak is None else peak
+def held_memory() -> float:
+    """Return the memory in MB that this process holds now."""
+    return psutil.Process().memory_info().rss / 1e6
 
 
-def held_memory() -> float | None:
-    """Memory in MB that this process holds now, or None where nothing tells (beyond Linux)."""
-    return _memory_status("VmRSS")
-
-
-def _memory_status(name: str) -> float | None:
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1e3 for line in lines if line.startswith(name))
-    except (OSError, StopIteration):
-        return None
-
-
-def _peak_by_usage() -> float | None:
+def peak_memory() -> float:
+    """Return the most memory in MB that this process has held."""
     if sys.platform == "win32":
-        return None
+        return psutil.Process().memory_info().peak_wset / 1e6
     import resource
 
-    unit = 1e6 if sys.platform == "darwin" else 1e3  # bytes there, kB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+    # Only this figure of Linux follows forget_peak_memory; psutil does not report it.
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) * 1024 / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def _commit() -> str:
@@ -94,15 +90,8 @@ def _commit() -> str:
     return f"{commit}+dirty" if changed else commit
 
 
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "missing"
-
-
 def _blas() -> list[str]:
-    import scipy.linalg  # noqa: F401  (it brings a BLAS of its own)
+    import scipy.linalg  # noqa: F401  (it loads a BLAS of its own)
 
     fields = ("internal_api", "version", "architecture")
     libraries = (lib for lib in ThreadpoolController().info() if lib["user_api"] == "blas")
@@ -110,9 +99,9 @@ def _blas() -> list[str]:
 
 
 def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+    """Return the model name of the CPU, which psutil does not know."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor()

@@ -1,4 +1,4 @@
-"""Files: digests of what they hold, and such that have their name only once they are complete."""
+"""File digests and atomic writes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import stat
 from pathlib import Path
 
 MAX_BYTES = 2**30
-"""The largest file that is taken for a picture: WebP files are read whole before much is known."""
+"""Largest image file in bytes. WebP files are read whole before their size is known."""
 
 
 def file_digest(path: str | os.PathLike[str]) -> str | None:
-    """SHA-256 of a file that may be a picture; None for any other, and where it cannot be read.
+    """Return the SHA-256 of a file that may be an image; None for others and unreadable ones.
 
-    Reading a pipe would wait for whoever writes to it, and a device, or what
-    the system makes up and calls empty, may never end.
+    Reading a pipe would wait for a writer, and a device, or a file that the
+    system generates and reports as empty, may never end.
     """
     try:
         state = os.stat(path)
@@ -29,18 +29,18 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Fail before the work where a file could not be written after it."""
-    path = Path(path).resolve()  # of a link what it leads to
+    """Fail early if a file could not be written at the end."""
+    path = Path(path).resolve()  # the target of a link
     if path.is_dir():
-        raise IsADirectoryError(f"{path}: is a folder; give the name of a file")
+        raise IsADirectoryError(f"{path}: is a folder; give a file name")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: is not an ordinary file, and will not be replaced")
+        raise ValueError(f"{path}: not a regular file; give another name")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: its folder does not exist")
     if path.exists() and not os.access(path, os.W_OK):
-        raise PermissionError(f"{path}: is not to be written to; give another name")
+        raise PermissionError(f"{path}: file is read-only; give another name")
     if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path}: its folder cannot be written to")
+        raise PermissionError(f"{path}: its folder is read-only")
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
@@ -59,5 +59,5 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     except BaseException as error:
         temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno is not None:
-            error.filename = str(path)  # not the temporary name, and not none at all
+            error.filename = str(path)  # not the temporary name, nor none
         raise

@@ -1,4 +1,4 @@
-"""Stages of a long job: seconds and memory of each, and a listener that is told how far it is."""
+"""Stages of a long job: seconds and memory of each, and progress for a listener."""
 
 from __future__ import annotations
 
@@ -12,31 +12,29 @@ from .environment import held_memory, peak_memory
 T = TypeVar("T")
 
 Listener = Callable[[str, int, int], None]
-"""Called with a stage's name, what is done and what there is to do."""
+"""Called with a stage's name, the items done and the items in total."""
 
 
 class Memory(NamedTuple):
-    """Memory of the process in MB; None where the system does not tell."""
+    """Memory of the process in MB: now, and at most since it started; None if unknown."""
 
     held: float | None
-    """Now."""
     peak: float | None
-    """At most, since the process began."""
 
 
 class Stages:
-    """Wall-clock seconds by stage, and the memory that was held at its end.
+    """Wall-clock seconds per stage, and the memory at its end.
 
     Parameters
     ----------
     listener : callable or None
-        Called as ``listener(name, done, total)``, at most once an item.
+        Called as ``listener(name, done, total)``, at most once per item.
 
     Attributes
     ----------
     seconds : dict of str to float
     memory : dict of str to Memory
-        Of the process, each time the stage ended; the last time counts.
+        Of the process, when the stage last ended.
     """
 
     def __init__(self, listener: Listener | None = None) -> None:
@@ -54,12 +52,12 @@ class Stages:
             self.add(name, time.perf_counter() - start)
 
     def add(self, name: str, seconds: float) -> None:
-        """Add to a stage that has just ended, or ended for now."""
+        """Add seconds to a stage that has just ended or paused."""
         self.seconds[name] = self.seconds.get(name, 0.0) + seconds
         self.memory[name] = Memory(held_memory(), peak_memory())
 
     def set_apart(self, before: dict[str, float], name: str) -> None:
-        """Count all that was added since the seconds were ``before`` to one stage instead."""
+        """Move all seconds added since ``before``, an earlier ``seconds``, to one stage."""
         lost = sum(self.seconds.values()) - sum(before.values())
         for stage in self.seconds.keys() - before.keys():
             del self.memory[stage]
@@ -67,12 +65,13 @@ class Stages:
         self.add(name, lost)
 
     def track(self, name: str, items: Iterable[T], total: int) -> Iterator[T]:
-        """Pass items on and tell the listener how many have gone by."""
+        """Yield items and tell the listener how many are done."""
         self.tell(name, 0, total)
         for done, item in enumerate(items, start=1):
             yield item
             self.tell(name, done, total)
 
     def tell(self, name: str, done: int, total: int) -> None:
+        """Report progress to the listener, if there is one."""
         if self._listener is not None:
             self._listener(name, done, total)

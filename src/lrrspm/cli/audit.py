@@ -1,4 +1,4 @@
-"""The command that looks for what is wrong with pictures."""
+"""The audit command: problems with a folder of images."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from .._support.text import printable
+from .._support.text import plural, printable
 from .app import SKIPPED, command
 from .options import ImageFolder, Jobs, Json
 from .terminal import print_json, print_rich, progress, text
@@ -14,21 +14,21 @@ from .terminal import print_json, print_rich, progress, text
 
 @command
 def audit(folder: ImageFolder, jobs: Jobs = -1, as_json: Json = False) -> None:
-    """Look for what is wrong with a folder of pictures before training on it.
+    """Check a folder of images for problems before training on it.
 
-    Broken files and bombs, names of another format, pictures smaller than a
-    patch, copies and near copies in one class or several, files left out for
-    their ending, classes that are empty, small or far apart in size. Nothing
-    is changed. The exit code is 0 where nothing was found and 3 where
-    something was.
+    Finds broken files and decompression bombs, file names of another format,
+    images smaller than a patch, copies and near copies within a class or
+    across classes, files ignored because of their suffix, and classes that
+    are empty, small or far apart in size. Changes nothing. The exit code is 0
+    if no problem was found, 3 otherwise.
 
-    Example: lrrspm audit pictures
+    Example: lrrspm audit images
     """
     from .._support.stages import Stages
-    from ..images import audit as look
+    from ..images import audit as check
 
     with progress() as listener:
-        result = look(folder, jobs, Stages(listener))
+        result = check(folder, jobs, Stages(listener))
     if as_json:
         result["findings"] = [finding._asdict() for finding in result["findings"]]
         print_json(folder=str(folder), **result)
@@ -39,12 +39,12 @@ def audit(folder: ImageFolder, jobs: Jobs = -1, as_json: Json = False) -> None:
 
 
 def _print_audit(result: dict[str, Any]) -> None:
-    """A row a finding, then how many there are of each kind."""
+    """Print one row per finding, then how many there are of each kind."""
     from rich.table import Table
     from rich.text import Text
 
     if result["findings"]:
-        table = Table("what", "detail", "pictures", box=None, pad_edge=False)
+        table = Table("problem", "detail", "images", box=None, pad_edge=False)
         table.columns[1].overflow = table.columns[2].overflow = "fold"
         for finding in result["findings"]:
             paths = Text("\n".join(printable(path) for path in finding.paths))
@@ -52,6 +52,9 @@ def _print_audit(result: dict[str, Any]) -> None:
         print_rich(table)
         print()
     sizes = list(result["classes"].values())
-    print(f"{result['images']} pictures, {len(sizes)} classes of {min(sizes)} to {max(sizes)}")
+    small, large = min(sizes), max(sizes)
+    each = f"{small} to {large}" if small < large else f"{large}"
+    images, classes = plural(result["images"], "image"), plural(len(sizes), "class")
+    print(f"{images} in {classes}, {each} per class")
     found = [f"{kind} {count}" for kind, count in result["counts"].items() if count]
-    print("found: " + ", ".join(found) if found else "nothing wrong was found")
+    print("found: " + ", ".join(found) if found else "no problems found")

@@ -1,13 +1,14 @@
-"""Commands for the data sets of the paper."""
+"""The command ``lrrspm datasets``: list, fetch, verify and add data sets."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .._support.text import printable
+from .._support.text import plural, printable
 from .app import command_of, group
 from .options import DataDir, Jobs, Json
 from .terminal import print_json, print_rich, progress, text
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 datasets = group(
     "datasets",
-    "The nine data sets of the paper: list, fetch, check or add them.\n\n"
-    "Without a command it lists them: what they are, under which terms, where they are looked "
-    "for, and whether they are there and complete by the numbers of their files.",
+    "List, fetch, verify or add the nine data sets of the paper.\n\n"
+    "Without a command, lists them: contents, terms, folder, and whether they are there and "
+    "complete, judged by their file counts.",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As 'lrrspm datasets' lists it.")]
@@ -27,12 +28,12 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="As 'lrrspm datasets' 
 
 @datasets.callback(invoke_without_command=True, no_args_is_help=False)
 def main(context: typer.Context, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Options that come before the command; without one, the list."""
+    """Accept options before the command; without a command, list the data sets."""
     given = {"data_dir": data_dir, "as_json": as_json}
     if context.invoked_subcommand is None:
         list_all(**given)
     else:
-        # Options before the command count as if they came after it.
+        # Options before the command work as if they came after it.
         context.default_map = {context.invoked_subcommand: given}
 
 
@@ -63,24 +64,17 @@ def list_all(data_dir: DataDir = None, as_json: Json = False) -> None:
         state = states[name]
         inside = state.folder.is_relative_to(root)
         folder = state.folder.relative_to(root) if inside else state.folder
-        table.add_row(
-            name,
-            str(dataset.images),
-            str(dataset.classes),
-            str(dataset.megabytes),
-            dataset.terms,
-            dataset.reference,
-            _in_words(state),
-            text(str(folder)),
-        )
+        counts = map(str, (dataset.images, dataset.classes, dataset.megabytes))
+        words = (dataset.terms, dataset.reference, _in_words(state))
+        table.add_row(name, *counts, *words, text(str(folder)))
     print_rich(table)
-    print(f"\nfolders are looked for in {printable(root)} (--data-dir, LRRSPM_DATA)")
-    print("more: lrrspm datasets info NAME")
+    print(f"\ndata root: {printable(root)} (set it with --data-dir or LRRSPM_DATA)")
+    print("details: lrrspm datasets info NAME")
 
 
 @command_of(datasets)
 def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Show what is known of a data set: terms, citation, where it comes from.
+    """Show details of a data set: terms, citation, origin.
 
     Example: lrrspm datasets info LS
     """
@@ -96,10 +90,7 @@ def info(name: Name, data_dir: DataDir = None, as_json: Json = False) -> None:
     print(f"{dataset.images} images, {dataset.classes} classes, about {dataset.megabytes} MB")
     if dataset.note:
         print(dataset.note)
-    print(f"terms: {dataset.terms}")
-    print(f"cite: {dataset.citation}")
-    print(f"home: {dataset.home}")
-    for title in ("address", "checksum", "source"):
+    for title in ("terms", "citation", "home", "address", "checksum", "source"):
         if facts[title]:
             print(f"{title}: {facts[title]}")
     print(f"folder: {printable(state.folder)}, {_in_words(state)}")
@@ -118,8 +109,8 @@ def fetch(
 ) -> None:
     """Download a data set from its official source and unpack it into class folders.
 
-    A download that was stopped goes on where it stopped. The folder has its name only when it
-    is complete. OT and FP are parts of LS: that is fetched.
+    An interrupted download resumes. The folder gets its final name only once
+    it is complete. For OT and FP, which are parts of LS, fetches LS.
 
     Example: lrrspm datasets fetch LS
     """
@@ -137,11 +128,11 @@ def fetch(
     if as_json:
         print_json(name=dataset.name, folder=str(folder), fetched=not before, images=state.images)
         return
-    print(f"{printable(folder)}: {'was already there' if before else 'fetched'}")
+    print(f"{printable(folder)}: {'already there' if before else 'fetched'}")
     print(f"{dataset.name}: {_in_words(state)}; terms: {dataset.terms}")
     print(f"cite: {dataset.citation}")
     if locate(name, root) != folder:
-        print(f"in use is {printable(state.folder)}, which was added as {dataset.name}")
+        print(f"in use: {printable(state.folder)}, which was added as {dataset.name}")
     if before and not state.complete:
         print(f"to fetch it again, delete {printable(folder)} first")
     print(f"next: lrrspm datasets verify {dataset.name}")
@@ -149,15 +140,13 @@ def fetch(
 
 @command_of(datasets)
 def verify(name: Name, data_dir: DataDir = None, jobs: Jobs = -1, as_json: Json = False) -> None:
-    """Decode every image of a data set and compare it with what was published.
+    """Decode every image of a data set and compare it with the published one.
 
-    Names what is missing, extra, broken or a duplicate, and says whether each class equals the
-    published one. The exit code is 0 if the set is complete and equal, and 1 if not.
+    Lists missing, extra, broken and duplicate images. The exit code is 0 if
+    the set is complete and equal to the published one, 1 if not.
 
     Example: lrrspm datasets verify LS
     """
-    from dataclasses import asdict
-
     from .._support.stages import Stages
     from ..datasets import data_root
     from ..datasets import verify as verify_set
@@ -175,15 +164,15 @@ def verify(name: Name, data_dir: DataDir = None, jobs: Jobs = -1, as_json: Json 
 @command_of(datasets)
 def add(
     name: Name,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that has it.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that holds it.")],
     data_dir: DataDir = None,
     jobs: Jobs = -1,
     as_json: Json = False,
 ) -> None:
-    """Use a folder that you already have as a data set; it stays where and as it is.
+    """Use a folder that you already have as a data set, without changing it.
 
-    Class folders with other names are recognised by their content. A folder that is not quite
-    the published set is taken, with a warning.
+    Class folders with other names are recognized by their content. A folder
+    that differs from the published set is added with a warning.
 
     Example: lrrspm datasets add LS /data/15-scene
     """
@@ -213,22 +202,11 @@ def add(
 
 
 def _describe(dataset: Dataset, state: Status) -> dict[str, Any]:
-    archive = dataset.archive
+    internal = ("archive", "manifest", "naming", "without", "skip")
+    origin = ("address", "checksum", "source")
     return {
-        "name": dataset.name,
-        "title": dataset.title,
-        "images": dataset.images,
-        "classes": dataset.classes,
-        "megabytes": dataset.megabytes,
-        "pixels": dataset.pixels,
-        "terms": dataset.terms,
-        "citation": dataset.citation,
-        "note": dataset.note,
-        "home": dataset.home,
-        "part_of": dataset.part_of,
-        "address": archive.address if archive else None,
-        "checksum": archive.checksum if archive else None,
-        "source": archive.source if archive else None,
+        **{name: value for name, value in asdict(dataset).items() if name not in internal},
+        **{name: getattr(dataset.archive, name, None) for name in origin},
         "folder": str(state.folder),
         "there": state.there,
         "added": state.added,
@@ -240,19 +218,17 @@ def _describe(dataset: Dataset, state: Status) -> dict[str, Any]:
 
 def _in_words(state: Status) -> str:
     if not state.there:
-        return "not there"
+        return "not found"
     if state.complete:
-        return "complete by number"
-    return f"not complete: {state.images} images, {state.classes} classes"
+        return "complete by count"
+    return f"incomplete: {plural(state.images, 'image')}, {plural(state.classes, 'class')}"
 
 
 def _print_report(report: Report) -> None:
     from rich.table import Table
 
-    table = Table("class", box=None, pad_edge=False)
-    table.add_column("images", justify="right")
-    table.add_column("published", justify="right")
-    table.add_column("state")
+    table = Table("class", "images", "published", "state", box=None, pad_edge=False)
+    table.columns[1].justify = table.columns[2].justify = "right"
     for row in report.classes:
         expected = "" if row.published is None else str(row.published)
         table.add_row(text(row.label), str(row.images), expected, row.state)
@@ -260,11 +236,11 @@ def _print_report(report: Report) -> None:
     if report.copies:
         extra = sum(len(group) - 1 for group in report.copies)
         known = ", as published" if report.equal else ""
-        print(f"{extra} images are copies of another{known}:")
+        print(f"{plural(extra, 'duplicate image')}{known}:")
         for group in report.copies:
             print(f"  {printable(' = '.join(group))}")
     if report.strays:
-        print(f"{len(report.strays)} pictures belong to no class and are left out:")
+        print(f"{plural(len(report.strays), 'image')} outside the classes, ignored:")
         for path in report.strays:
             print(f"  {printable(path)}")
     for sentence in report.summary:
@@ -273,6 +249,6 @@ def _print_report(report: Report) -> None:
     if not report.good:
         print(f"{where}: not the published set")
     elif report.equal is None:
-        print(f"{where}: the numbers are right; no digests are known to compare with")
+        print(f"{where}: the counts are right; no digests are known to compare with")
     else:
         print(f"{where}: complete, and every class equals the published one")

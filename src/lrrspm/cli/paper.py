@@ -1,11 +1,13 @@
-"""The command that repeats the paper's experiments."""
+"""The command ``lrrspm paper``: repeat the paper's experiments."""
 
 from __future__ import annotations
 
 import sys
 import time
 import warnings
+from dataclasses import asdict
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,22 +26,11 @@ if TYPE_CHECKING:
 
 
 _PAUSE = 30
-"""Seconds between two lines of progress where there is no terminal."""
+"""Seconds between progress lines without a terminal."""
 
 
-class Codebook(StrEnum):
-    """Where the codebook comes from."""
-
-    all = "all"
-    training = "training"
-
-
-class Format(StrEnum):
-    """How tables are printed."""
-
-    text = "text"
-    markdown = "markdown"
-    html = "html"
+Codebook = StrEnum("Codebook", ["all", "training"])
+Format = StrEnum("Format", ["text", "markdown", "html"])
 
 
 @command
@@ -49,12 +40,12 @@ def paper(
         typer.Argument(
             metavar="WHAT...",
             help="table3, table4, table5, table7, table8, table9, table10, figure1, figure3, "
-            "figure4; copies, scaling, factors: why numbers differ; all; or report: the page of "
-            "what was run so far.",
+            "figure4; copies, scaling, factors (why numbers differ); all; or report (a page of the "
+            "results so far).",
         ),
     ],
     results_dir: Annotated[
-        Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
+        Path, typer.Option("--results", metavar="DIR", help="Folder for the results.")
     ] = Path("lrrspm-paper"),
     output: Annotated[
         Path | None,
@@ -62,25 +53,25 @@ def paper(
             "--output",
             "-o",
             metavar="FILE",
-            help="Where all and report write the page, .html or .md; else report.html in "
+            help="Page that 'all' and 'report' write, .html or .md. Default: report.html in "
             "--results.",
         ),
     ] = None,
     data_dir: DataDir = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Few images, small codebooks: to see it work in two minutes."),
+        typer.Option("--quick", help="Few images, small codebooks: a trial of two minutes."),
     ] = False,
     methods: Annotated[
         str | None,
-        typer.Option("--methods", help="Methods with commas between them; else all seven."),
+        typer.Option("--methods", help="Methods, comma-separated. Default: all seven."),
     ] = None,
     splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
     codebook: Annotated[
         Codebook,
         typer.Option(
             "--codebook",
-            help="Learnt from all images, test images too, as the authors did, or from the "
+            help="Learn it from all images, including test images, as the authors did, or from the "
             "training images of each split.",
         ),
     ] = Codebook.all,
@@ -88,25 +79,24 @@ def paper(
         bool,
         typer.Option(
             "--normalize-codes",
-            help="Divide codes by their length, as Algorithm 1 says but the program does not do.",
+            help="Divide codes by their length, as in Algorithm 1 but unlike the authors' program.",
         ),
     ] = False,
     leave_out_copies: Annotated[
         bool,
-        typer.Option(
-            "--leave-out-copies", help="Do not test images that are copies of training images."
-        ),
+        typer.Option("--leave-out-copies", help="Do not test on copies of training images."),
     ] = False,
-    form: Annotated[Format, typer.Option("--format", help="How tables are printed.")] = Format.text,
+    form: Annotated[
+        Format, typer.Option("--format", help="Format of printed tables.")
+    ] = Format.text,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     as_json: Json = False,
 ) -> None:
-    """Repeat the paper's tables and figures, its numbers beside ours.
+    """Repeat the paper's tables and figures, its numbers next to ours.
 
-    Results are kept as they are made: a run that was stopped goes on where it
-    was, and what is there already is not computed again. Data sets that are
-    not on this machine are marked "not run"; 'lrrspm datasets' lists them.
+    Results are stored as they are computed, so an interrupted run resumes.
+    Missing data sets are marked "not run"; 'lrrspm datasets' lists them.
 
     Example: lrrspm paper table4 --quick
     """
@@ -130,7 +120,6 @@ def paper(
     failed = _compute(parts, results, data_dir, options, jobs) if parts else []
     written = _write_figures(parts, results, options)
     if paged:
-        _warn_of_none(results, options)
         written.append(_write_page(results, options, output or results_dir / "report.html"))
     if as_json:
         print_json(
@@ -145,35 +134,34 @@ def paper(
         for path in written:
             print(f"wrote {path}")
         if parts:
-            print(f"results are kept in {results.path}")
+            print(f"results: {results.path}")
     if failed:
         raise typer.Exit(SKIPPED)
 
 
 def _check_parts(what: list[str], known: tuple[str, ...]) -> list[str]:
-    """The parts to run; none for "report", which shows what is there."""
-    unknown = [name for name in what if name not in (*known, "all", "report")]
-    if unknown:
-        choices = ", ".join((*known, "all", "report"))
-        raise typer.BadParameter(f"{unknown[0]!r} is none of: {choices}", param_hint="WHAT")
+    """Return the parts to run; none for "report", which shows existing results."""
+    choices = (*known, "all", "report")
+    for name in what:
+        if name not in choices:
+            reason = f"{name!r} is not one of: {', '.join(choices)}"
+            raise typer.BadParameter(reason, param_hint="WHAT")
     return [part for part in known if part in what or "all" in what]
 
 
 def _check_output(output: Path | None, paged: bool) -> None:
-    if output is None:
-        return
-    if not paged:
-        raise typer.BadParameter("is for 'all' and 'report', which write a page", param_hint="-o")
-    if output.suffix not in (".html", ".md"):
-        raise typer.BadParameter("the page is a .html or a .md file", param_hint="-o")
+    if output is not None and not paged:
+        raise typer.BadParameter("only 'all' and 'report' write a page", param_hint="-o")
+    if output is not None and output.suffix not in (".html", ".md"):
+        raise typer.BadParameter("the page must be a .html or .md file", param_hint="-o")
 
 
 def _check_methods(given: str | None) -> tuple[str, ...]:
     from ..methods import METHODS, find_method
 
-    names = tuple(METHODS) if given is None else tuple(name.strip() for name in given.split(","))
+    names = METHODS if given is None else given.split(",")
     try:
-        return tuple(find_method(name).name for name in names)
+        return tuple(find_method(name.strip()).name for name in names)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--methods") from None
 
@@ -181,7 +169,7 @@ def _check_methods(given: str | None) -> tuple[str, ...]:
 def _compute(
     parts: list[str], results: Results, data_dir: Path | None, options: Options, jobs: int
 ) -> list[str]:
-    """Compute what is missing; returns what failed."""
+    """Compute missing results; return the errors."""
     from .._support.stages import Stages
     from ..datasets import data_root, locate
     from ..paper import figures
@@ -191,14 +179,13 @@ def _compute(
     root = data_root(data_dir)
     if not root.is_dir():
         raise FileNotFoundError(
-            f"{root}: no such folder, so there are no data sets; give --data-dir, or get some with "
-            "'lrrspm datasets fetch'"
+            f"{root}: no such folder, so there are no data sets; set --data-dir, or download some "
+            "with 'lrrspm datasets fetch'"
         )
     settings = [setting for part in parts for setting in needed(part, options)]
     absent = [n for n in dict.fromkeys(s.dataset for s in settings) if locate(n, root) is None]
     if absent:
-        names = ", ".join(absent)
-        print(f"not here, and not run: {names} (see 'lrrspm datasets')", file=sys.stderr)
+        print(f"not run, missing: {', '.join(absent)} (see 'lrrspm datasets')", file=sys.stderr)
     drawn = [part for part in ("figure1", "figure3") if part in parts]
     try:
         with progress() as listener:
@@ -207,7 +194,7 @@ def _compute(
                 figures.compute(part, results, root, options, jobs, stages)
             run(settings, results, root, jobs, stages)
     except KeyboardInterrupt:
-        print(f"what was computed is in {results.path}; run it again to go on", file=sys.stderr)
+        print(f"results so far: {results.path}; run it again to resume", file=sys.stderr)
         raise
     missing = [part for part in drawn if not figures.has_numbers(part, results, options)]
     errors = [r["error"] for part in missing for r in results.figures(part) if "error" in r]
@@ -215,7 +202,7 @@ def _compute(
 
 
 def _lines() -> Listener:
-    """A listener for where there is no terminal: a line now and then."""
+    """Return a listener that prints a line now and then, for use without a terminal."""
     last = time.monotonic()
 
     def listen(name: str, done: int, total: int) -> None:
@@ -231,30 +218,21 @@ def _write_figures(parts: list[str], results: Results, options: Options) -> list
     from ..paper import figures
     from ..paper.experiments import FIGURES
 
-    written = []
-    for part in (p for p in parts if p in FIGURES):
-        figure = figures.draw(part, results, options)
-        if figure is not None:
-            written += figures.save(part, figure, results.folder)
-    return written
-
-
-def _warn_of_none(results: Results, options: Options) -> None:
-    """Say so if a page will show nothing, and what might be meant."""
-    from ..paper.report import shown
-
-    if not shown(results, options):
-        count = len(results.records)
-        other = f"; it has {count} of others, such as --quick" if count else ""
-        warnings.warn(f"{results.path}: no results with these options{other}", stacklevel=2)
+    drawn = {part: figures.draw(part, results, options) for part in parts if part in FIGURES}
+    saved = (figures.save(name, made, results.folder) for name, made in drawn.items() if made)
+    return [path for paths in saved for path in paths]
 
 
 def _write_page(results: Results, options: Options, path: Path) -> Path:
-    """The page; beside a Markdown file its figures go into a folder."""
+    """Write the page; figures of a Markdown page go into a folder next to it."""
     from .._support.files import write_atomically
-    from ..paper.report import make_page
+    from ..paper.report import make_page, shown
     from ..report.page import to_html, to_markdown
 
+    if not shown(results, options):
+        count = len(results.records)
+        other = f"; {count} with other options, such as --quick" if count else ""
+        warnings.warn(f"{results.path}: no results with these options{other}", stacklevel=2)
     page = make_page(results, options)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".md":
@@ -270,12 +248,8 @@ def _write_page(results: Results, options: Options, path: Path) -> Path:
 
 
 def _describe(part: str, results: Results, options: Options) -> Any:
-    """A part as JSON."""
-    from dataclasses import asdict
-
+    """Return a part as JSON."""
     from ..paper import figures
-    from ..paper.studies import STUDY_CELLS
-    from ..paper.tables import cells
 
     if part == "figure4":
         return {
@@ -285,35 +259,33 @@ def _describe(part: str, results: Results, options: Options) -> Any:
     if part in ("figure1", "figure3"):
         record = figures.find(part, results, options)
         return record and record["values"]
-    found = (
-        STUDY_CELLS[part](results, options)
-        if part in STUDY_CELLS
-        else cells(part, results, options)
-    )
     return {
         row: {
             name: cell and {**asdict(cell), "deviations": cell.deviations}
             for name, cell in line.items()
         }
-        for row, line in found.items()
+        for row, line in _sources(part)[0](results, options).items()
     }
 
 
+def _sources(part: str) -> tuple[Any, Any]:
+    """Return the functions that make a part's cells and its table."""
+    from ..paper.studies import STUDIES
+    from ..paper.tables import cells, make_table
+
+    return STUDIES.get(part, (partial(cells, part), partial(make_table, part)))
+
+
 def _show(part: str, results: Results, options: Options, form: Format) -> None:
-    from ..paper.experiments import FIGURES, TABLES
+    from ..paper.experiments import FIGURES
     from ..paper.report import say
-    from ..paper.studies import STUDY_TABLES
-    from ..paper.tables import make_table
     from ..report.page import html_table, markdown_table
 
     if part in FIGURES:
         print_rich(text(f"{part}: {say(part, results, options)}"))
         print()
         return
-    if part in TABLES:
-        table = make_table(part, results, options)
-    else:
-        table = STUDY_TABLES[part](results, options)
+    table = _sources(part)[1](results, options)
     if form == Format.text:
         _print(table)
     elif form == Format.html:
@@ -329,7 +301,7 @@ def _print(table: Table) -> None:
     for place, name in enumerate(table.header):
         made.add_column(text(name), justify="right" if place else "left")
     for row in table.rows:
-        made.add_row(*(text_lines(cell) for cell in row))
+        made.add_row(*map(_cell, row))
     print(table.title)
     print_rich(made)
     for note in table.notes:
@@ -337,12 +309,9 @@ def _print(table: Table) -> None:
     print()
 
 
-def text_lines(cell: tuple[str, ...]) -> Any:
-    """A cell of several lines, the first in bold."""
+def _cell(lines: tuple[str, ...]) -> Any:
+    """Return a cell of several lines, the first in bold."""
     from rich.text import Text
 
-    first, *others = cell
-    made = Text(first, style="bold")
-    for line in others:
-        made.append(f"\n{line}", style="not bold dim")
-    return made
+    first, *others = lines
+    return Text.assemble((first, "bold"), *((f"\n{line}", "dim") for line in others))

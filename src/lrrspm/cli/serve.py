@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,9 @@ from .. import config
 from .app import command
 from .options import Jobs, Json, ModelPath
 
-_LIMITS = "Limits"
+
+def _limit(name: str, help: str) -> Any:
+    return typer.Option(name, min=1, help=help, rich_help_panel="Limits")
 
 
 @command
@@ -23,54 +25,40 @@ def serve(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help=f"Address to listen on; else {config.SERVE_HOST}, for this machine alone. "
-            "0.0.0.0 lets everybody in who can reach this machine: there is no password.",
+            help=f"Address to listen on; default {config.SERVE_HOST}, this machine only. "
+            "0.0.0.0 admits anyone who can reach this machine: there is no password.",
             show_default=False,
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="0 is any that is free.")
+        int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")
     ] = config.SERVE_PORT,
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--name", metavar="NAME", help="A further host name that browsers may use for it."
-        ),
+        typer.Option("--name", metavar="NAME", help="Another host name to answer for."),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    max_files: Annotated[
-        int,
-        typer.Option("--max-files", min=1, help="Pictures in a request.", rich_help_panel=_LIMITS),
-    ] = config.SERVE_FILES,
+    max_files: Annotated[int, _limit("--max-files", "Images per request.")] = config.SERVE_FILES,
     max_file_mb: Annotated[
-        int,
-        typer.Option("--max-file-mb", min=1, help="MB of a picture.", rich_help_panel=_LIMITS),
+        int, _limit("--max-file-mb", "Megabytes per image.")
     ] = config.SERVE_FILE_MB,
     max_request_mb: Annotated[
-        int,
-        typer.Option("--max-request-mb", min=1, help="MB of a request.", rich_help_panel=_LIMITS),
+        int, _limit("--max-request-mb", "Megabytes per request.")
     ] = config.SERVE_REQUEST_MB,
     max_waiting: Annotated[
-        int,
-        typer.Option(
-            "--max-waiting",
-            min=1,
-            help="Requests at once, waiting or not.",
-            rich_help_panel=_LIMITS,
-        ),
+        int, _limit("--max-waiting", "Requests at a time, queued ones included.")
     ] = config.SERVE_WAITING,
     max_seconds: Annotated[
-        float,
-        typer.Option("--max-seconds", min=1, help="Time of a request.", rich_help_panel=_LIMITS),
+        float, _limit("--max-seconds", "Seconds per request.")
     ] = config.SERVE_SECONDS,
     jobs: Jobs = -1,
     as_json: Json = False,
 ) -> None:
-    """Serve a model: a page to drop pictures on, and an API for programs.
+    """Serve a model: a web page to drop images on, and an API for programs.
 
-    The page shows the classes of each picture and the evidence for them. It, and the
-    API beside it (its description is at /docs), ask no other host for anything. Ends
-    with Ctrl-C. With --json it prints one line of JSON once it answers.
+    The page shows the classes of each image and the evidence for them; /docs documents
+    the API. Neither loads anything from other hosts. Press Ctrl-C to stop. With --json,
+    one line of JSON says when the server is ready.
 
     Needs the extra: pip install 'lrrspm\\[serve]'.
 
@@ -79,19 +67,19 @@ def serve(
     try:
         import python_multipart  # noqa: F401  (FastAPI notices too late)
 
-        from ..serve.run import canonical, is_loopback, run
+        from ..serve.runner import canonical, is_loopback, run
+        from ..serve.schemas import Limits
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "uvicorn", "python_multipart", "starlette", "pydantic"):
             raise
         raise ImportError(f"{error.name} is missing: pip install 'lrrspm[serve]'") from None
-    from ..serve.limits import Limits
 
     if host is not None and host.split() != [host]:
-        raise typer.BadParameter("an address is needed, such as 127.0.0.1", param_hint="--host")
+        raise typer.BadParameter("expected an address such as 127.0.0.1", param_hint="--host")
     host = canonical(config.SERVE_HOST if host is None else host)
     if not is_loopback(host):
         print(
-            f"warning: whoever can reach {host} can use this server; there is no password",
+            f"warning: anyone who can reach {host} can use this server; there is no password",
             file=sys.stderr,
         )
 
@@ -99,7 +87,7 @@ def serve(
         if as_json:
             print(json.dumps({"url": url, "model": str(model)}), flush=True)
         else:
-            print(f"{model}: ready at {url} (Ctrl-C ends it)", flush=True)
+            print(f"{model}: ready at {url} (Ctrl-C to stop)", flush=True)
         if open_page:
             import threading
             import webbrowser
@@ -107,6 +95,10 @@ def serve(
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
     limits = Limits(
-        max_files, max_file_mb * 10**6, max_request_mb * 10**6, max_waiting, max_seconds
+        files=max_files,
+        file_bytes=max_file_mb * 10**6,
+        request_bytes=max_request_mb * 10**6,
+        waiting=max_waiting,
+        seconds=max_seconds,
     )
     run(model, host, port, limits, jobs, names or (), ready)

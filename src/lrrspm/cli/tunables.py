@@ -71,9 +71,9 @@ def tunable(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter(
             _name(one),
             inspect.Parameter.KEYWORD_ONLY,
-            default=None,
+            default=False if one.kind is bool else None,
             annotation=Annotated[
-                one.kind | None,
+                bool if one.kind is bool else one.kind | None,
                 typer.Option(
                     one.flag,
                     min=one.least,
@@ -89,7 +89,11 @@ def tunable(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
         tuned = {one: kwargs.pop(_name(one)) for one in TUNABLES}
-        command(*args, tuned={o: v for o, v in tuned.items() if v is not None}, **kwargs)
+        command(
+            *args,
+            tuned={o: v for o, v in tuned.items() if v is not None and v is not False},
+            **kwargs,
+        )
 
     signature = inspect.signature(command, eval_str=True)
     own = [one for one in signature.parameters.values() if one.name != "tuned"]

@@ -1,8 +1,8 @@
-"""The nine data sets of the paper: where they come from, how they are laid out and checked.
+"""The nine data sets of the paper: find, download, unpack and verify them.
 
-A data set is a folder with one folder a class, below a data root: ``ROOT/LS/bedroom/*.jpg``.
-:func:`load` gives its paths and labels, :func:`fetch` downloads it, :func:`add` uses a folder
-that is already there, :func:`verify` compares it with what was published.
+A data set is a folder with one folder per class, below a data root: ``ROOT/LS/bedroom/*.jpg``.
+:func:`load` returns its paths and labels, :func:`fetch` downloads it, :func:`add` registers a
+folder that you already have, and :func:`verify` compares it with the published images.
 """
 
 from .catalogue import DATASETS, Archive, Dataset, find_dataset

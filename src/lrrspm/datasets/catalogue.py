@@ -1,7 +1,7 @@
-"""What is known of each data set: numbers, terms, origin, classes, names of files.
+"""Facts about each data set: counts, terms, origin, classes, file names.
 
-Class digests are in ``manifests``, one JSON file a set, made from complete copies: for
-every class the number of images and the SHA-256 of its image digests
+They are in ``catalogue.toml``. Class digests are in ``manifests``, one JSON file per set, made
+from complete copies: for every class the number of images and the SHA-256 of its image digests
 (:func:`lrrspm.images.image_digest`), sorted and joined with newlines.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import PurePath, PurePosixPath
 from urllib.parse import urlsplit
@@ -21,14 +22,14 @@ from .. import config
 
 @dataclass(frozen=True)
 class Archive:
-    """A file to download, and where its address and checksum were read."""
+    """A file to download, and the source of its address and checksum."""
 
     address: str
-    checksum: str | None
-    """``md5:...`` or ``sha256:...``; None where none is known."""
     source: str
+    checksum: str | None = None
+    """``md5:...`` or ``sha256:...``, or None if unknown."""
     inner: str | None = None
-    """The archive inside the archive that has the pictures."""
+    """The archive inside the archive that holds the images."""
 
     @property
     def file_name(self) -> str:
@@ -37,22 +38,18 @@ class Archive:
 
 @dataclass(frozen=True)
 class Naming:
-    """How the published files of a class are called."""
+    """Rule for the published file names of a class."""
 
     template: str
     first: int = 1
     step: int = 1
     through: bool = False
-    """Numbers go on from one class to the next, so that a name tells its class."""
-
-    @property
-    def tells_class(self) -> bool:
-        return self.through or "{label}" in self.template
+    """Numbers continue from one class to the next."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A class as it was published."""
+    """A class as published."""
 
     images: int
     sha256: str
@@ -65,21 +62,21 @@ class Dataset:
     Attributes
     ----------
     images, classes : int
-        As in the archive, without what ``skip`` leaves out.
+        As in the archive, without the files that ``skip`` excludes.
     megabytes : int
-        Size of the pictures on disk, about.
+        Approximate size of the images on disk.
     pixels : tuple of (int, int) or None
-        Width and height where all pictures share them.
+        Width and height, if all images have the same.
     archive : Archive or None
         None for a part of another set.
     manifest : str or None
-        The file of class digests; None where no complete copy was at hand.
+        The file of class digests; None if no complete copy was available.
     part_of : str or None
-        The set whose folder this one is read from.
+        The set whose folder contains this one.
     without : tuple of str
         Classes of the manifest that do not belong to this set.
     skip : str or None
-        Files with this in their names are left out.
+        Files with this in their names are excluded.
     """
 
     name: str
@@ -87,10 +84,10 @@ class Dataset:
     images: int
     classes: int
     megabytes: int
-    pixels: tuple[int, int] | None
     terms: str
     citation: str
     home: str
+    pixels: tuple[int, int] | None = None
     archive: Archive | None = None
     manifest: str | None = None
     naming: Naming | None = None
@@ -101,223 +98,45 @@ class Dataset:
 
     @property
     def reference(self) -> str:
-        """First author and year of the citation."""
+        """Return first author and year of the citation."""
         author = re.split(r",| and ", self.citation)[0].split()[-1]
         return f"{author} {self.citation.rstrip('.')[-4:]}"
 
 
-_COLUMBIA = "http://www.cs.columbia.edu/CAVE/databases/SLAM_coil-20_coil-100"
-_NEVIS = "google-deepmind/dm_nevis: dm_nevis/datasets_storage/handlers"
-_NUMBERED = Naming("image_{number:04}.jpg")
+def _read_catalogue() -> Iterator[Dataset]:
+    content = (files(__package__) / "catalogue.toml").read_text(encoding="utf-8")
+    for name, facts in tomllib.loads(content).items():
+        for key, kind in (("archive", Archive), ("naming", Naming)):
+            if key in facts:
+                facts[key] = kind(**facts[key])
+        lists = {key: tuple(fact) for key, fact in facts.items() if isinstance(fact, list)}
+        yield Dataset(name, **{**facts, **lists})
 
-_ALL = (
-    Dataset(
-        name="OT",
-        title="Oliva and Torralba's outdoor scenes",
-        images=2688,
-        classes=8,
-        megabytes=34,
-        pixels=(256, 256),
-        terms="none stated",
-        citation="A. Oliva and A. Torralba. Modeling the shape of the scene: a holistic "
-        "representation of the spatial envelope. International Journal of Computer Vision "
-        "42(3):145-175, 2001.",
-        home="http://www-cvr.ai.uiuc.edu/ponce_grp/data/",
-        manifest="LS",
-        naming=_NUMBERED,
-        part_of="LS",
-        without=(
-            "CALsuburb", "PARoffice", "bedroom", "industrial", "kitchen", "livingroom", "store",
-        ),
-        note="The eight MIT classes of LS, in gray.",
-    ),
-    Dataset(
-        name="FP",
-        title="Fei-Fei and Perona's scenes",
-        images=3859,
-        classes=13,
-        megabytes=54,
-        pixels=None,
-        terms="none stated",
-        citation="L. Fei-Fei and P. Perona. A Bayesian hierarchical model for learning natural "
-        "scene categories. CVPR, 524-531, 2005.",
-        home="http://www-cvr.ai.uiuc.edu/ponce_grp/data/",
-        manifest="LS",
-        naming=_NUMBERED,
-        part_of="LS",
-        without=("industrial", "store"),
-        note="LS without industrial and store. The paper counts 3860 images.",
-    ),
-    Dataset(
-        name="LS",
-        title="15-Scene, of Lazebnik, Schmid and Ponce",
-        images=4485,
-        classes=15,
-        megabytes=86,
-        pixels=None,
-        terms="none stated",
-        citation="S. Lazebnik, C. Schmid and J. Ponce. Beyond bags of features: spatial pyramid "
-        "matching for recognizing natural scene categories. CVPR, 2169-2178, 2006.",
-        home="http://www-cvr.ai.uiuc.edu/ponce_grp/data/",
-        archive=Archive(
-            "https://web.archive.org/web/20070829035029/"
-            "http://www-cvr.ai.uiuc.edu/ponce_grp/data/scene_categories/scene_categories.zip",
-            "md5:58828019197b2ad0a7efb472e7a85c2a",
-            f"{_NEVIS}/scenes15.py",
-        ),
-        manifest="LS",
-        naming=_NUMBERED,
-        note="18 images are copies of another, as published. The paper counts 4486 images. "
-        "Its first home is gone; the address is the Internet Archive's copy of it.",
-    ),
-    Dataset(
-        name="Caltech101",
-        title="Caltech 101",
-        images=9144,
-        classes=102,
-        megabytes=132,
-        pixels=None,
-        terms="CC BY 4.0",
-        citation="L. Fei-Fei, R. Fergus and P. Perona. One-shot learning of object categories. "
-        "IEEE Transactions on Pattern Analysis and Machine Intelligence 28(4):594-611, 2006.",
-        home="https://data.caltech.edu/records/mzrjq-6wc02",
-        archive=Archive(
-            "https://data.caltech.edu/records/mzrjq-6wc02/files/caltech-101.zip?download=1",
-            "sha256:331234750fc7f77520e50d9565e8b6907b03565e30320da1401130db08c61f91",
-            "tensorflow/datasets: tensorflow_datasets/datasets/caltech101/checksums.tsv",
-            inner="101_ObjectCategories.tar.gz",
-        ),
-        manifest="Caltech101",
-        naming=_NUMBERED,
-        note="101 objects and the class BACKGROUND_Google, which counts.",
-    ),
-    Dataset(
-        name="Caltech256",
-        title="Caltech 256",
-        images=30607,
-        classes=257,
-        megabytes=1183,
-        pixels=None,
-        terms="CC BY 4.0",
-        citation="G. Griffin, A. Holub and P. Perona. Caltech-256 object category dataset. "
-        "Technical report CNS-TR-2007-001, California Institute of Technology, 2007.",
-        home="https://data.caltech.edu/records/nyy15-4j048",
-        archive=Archive(
-            "https://data.caltech.edu/records/nyy15-4j048/files/256_ObjectCategories.tar"
-            "?download=1",
-            "md5:67b4f42ca05d46448c6bb8ecd2220f6d",
-            "voxel51/fiftyone: fiftyone/utils/caltech.py (address); "
-            "pytorch/vision: torchvision/datasets/caltech.py (checksum)",
-        ),
-        note="256 objects and the class 257.clutter; the paper says 256 classes. There are no "
-        "published digests, so that only numbers can be compared.",
-    ),
-    Dataset(
-        name="17flowers",
-        title="Oxford's 17 kinds of flowers",
-        images=1360,
-        classes=17,
-        megabytes=60,
-        pixels=None,
-        terms="none stated",
-        citation="M.-E. Nilsback and A. Zisserman. A visual vocabulary for flower "
-        "classification. CVPR, 1447-1454, 2006.",
-        home="https://www.robots.ox.ac.uk/~vgg/data/flowers/17/",
-        archive=Archive(
-            "https://www.robots.ox.ac.uk/~vgg/data/flowers/17/17flowers.tgz",
-            "md5:b59a65d8d1a99cd66944d474e1289eab",
-            f"{_NEVIS}/oxford_flowers_17.py",
-        ),
-        manifest="17flowers",
-        naming=Naming("image_{number:04}.jpg", through=True),
-        note="Published in one folder, 80 images a class in order of their numbers.",
-    ),
-    Dataset(
-        name="COIL20",
-        title="Columbia Object Image Library, 20 objects (processed)",
-        images=1440,
-        classes=20,
-        megabytes=10,
-        pixels=(128, 128),
-        terms="research use",
-        citation="S. A. Nene, S. K. Nayar and H. Murase. Columbia object image library "
-        "(COIL-20). Technical report CUCS-005-96, Columbia University, 1996.",
-        home="https://www.cs.columbia.edu/CAVE/software/softlib/coil-20.php",
-        archive=Archive(
-            f"{_COLUMBIA}/coil-20/coil-20-proc.zip",
-            "md5:464dec76a6abfcd00e8de6cf1e7d0acc",
-            f"{_NEVIS}/coil20.py",
-        ),
-        manifest="COIL20",
-        naming=Naming("{label}__{number}.png", first=0),
-    ),
-    Dataset(
-        name="COIL100",
-        title="Columbia Object Image Library, 100 objects",
-        images=7200,
-        classes=100,
-        megabytes=131,
-        pixels=(128, 128),
-        terms="research use",
-        citation="S. A. Nene, S. K. Nayar and H. Murase. Columbia object image library "
-        "(COIL-100). Technical report CUCS-006-96, Columbia University, 1996.",
-        home="https://www.cs.columbia.edu/CAVE/software/softlib/coil-100.php",
-        archive=Archive(
-            f"{_COLUMBIA}/coil-100/coil-100.zip",
-            "sha256:fcb4b8b01c0778f416d8d7a09f45082c4f7075cc74743dcddd5c44307bd4afe7",
-            "tensorflow/datasets: tensorflow_datasets/url_checksums/coil100.txt",
-        ),
-        manifest="COIL100",
-        naming=Naming("{label}__{number}.png", first=0, step=5),
-    ),
-    Dataset(
-        name="YaleB",
-        title="Extended Yale face database B, cropped",
-        images=2414,
-        classes=38,
-        megabytes=78,
-        pixels=(168, 192),
-        terms="research use",
-        citation="A. S. Georghiades, P. N. Belhumeur and D. J. Kriegman. From few to many: "
-        "illumination cone models for face recognition under variable lighting and pose. IEEE "
-        "Transactions on Pattern Analysis and Machine Intelligence 23(6):643-660, 2001.",
-        home="http://vision.ucsd.edu/~leekc/ExtYaleDatabase/ExtYaleB.html",
-        archive=Archive(
-            "http://vision.ucsd.edu/extyaleb/CroppedYaleBZip/CroppedYale.zip",
-            None,
-            "Samsung/veles.znicz: samples/YaleFaces/yale_faces_config.py",
-        ),
-        manifest="YaleB",
-        skip="_Ambient",
-        note="Without the 18 .bad files and the 38 _Ambient ones. Publications are asked to "
-        "acknowledge the Extended Yale Face Database B. No checksum of the archive is known: the "
-        "digests of its classes decide.",
-    ),
-)  # fmt: skip
 
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _read_catalogue()}
 """The data sets by name, in the paper's order."""
 
-# Caltech256 has no manifest; its folders are called 001.ak47 to 257.clutter.
+# Caltech256 has no manifest; its folders are named 001.ak47 to 257.clutter.
 _NUMBERED_CLASS = re.compile(r"\d{3}\.[\w-]+")
 
 
 def find_dataset(name: str) -> Dataset:
-    """The data set of a name, in any letter case."""
+    """Return the data set with a name, ignoring case."""
     for dataset in DATASETS.values():
         if dataset.name.lower() == name.lower():
             return dataset
-    raise ValueError(f"no data set is called {name!r}; there are {', '.join(DATASETS)}")
+    raise ValueError(f"no data set {name!r}; choose from {', '.join(DATASETS)}")
 
 
-@lru_cache
+@cache
 def _read_manifest(name: str) -> dict[str, Published]:
-    content = json.loads((files(__package__) / "manifests" / f"{name}.json").read_text())
+    file = files(__package__) / "manifests" / f"{name}.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
     return {label: Published(**known) for label, known in content["classes"].items()}
 
 
 def published(dataset: Dataset) -> dict[str, Published]:
-    """The published classes by name; none where no digests are known."""
+    """Return the published classes by name; empty if no digests are known."""
     if dataset.manifest is None:
         return {}
     known = _read_manifest(dataset.manifest)
@@ -325,7 +144,7 @@ def published(dataset: Dataset) -> dict[str, Published]:
 
 
 def file_names(dataset: Dataset) -> dict[str, list[str]]:
-    """The published file names of each class, where they follow a rule."""
+    """Return the published file names of each class; empty if they follow no rule."""
     naming = dataset.naming
     if naming is None:
         return {}
@@ -339,19 +158,19 @@ def file_names(dataset: Dataset) -> dict[str, list[str]]:
     return names
 
 
-def labeller(
+def labeler(
     dataset: Dataset, folders: dict[str, str] | None = None
 ) -> Callable[[PurePath], str | None]:
-    """A function that tells the class of a file by its path, None for no picture of the set.
+    """Return a function that maps a path to its class, or None if it is not in the set.
 
-    It serves the archives as they were published, our own layout, and copies
-    in other layouts alike: the class is the name of the file's folder, or
-    what ``folders`` says it stands for, or what the name of the file says.
+    It works for the published archives, for our layout and for other copies:
+    the class is the name of the file's folder, or the class that ``folders``
+    maps it to, or the one that the file name determines.
     """
     folders = folders or {}
     classes = published(dataset)
-    by_file = {}
-    if dataset.naming is not None and dataset.naming.tells_class:
+    by_file, naming = {}, dataset.naming
+    if naming is not None and (naming.through or "{label}" in naming.template):
         by_file = {name: label for label, names in file_names(dataset).items() for name in names}
 
     def label_of(path: PurePath) -> str | None:

@@ -1,7 +1,7 @@
-"""Download an archive, and go on where an earlier attempt stopped.
+"""Download an archive, resuming an interrupted download.
 
-pooch looks after the file's checksum, its place and whether it is already there. It cannot
-continue a download, so the bytes come through a function of ours.
+pooch decides whether the file is already there and complete. It cannot resume a download, so
+the bytes come through a downloader of ours.
 """
 
 from __future__ import annotations
@@ -9,31 +9,26 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .. import __version__
 from .._support.stages import Stages
 from .catalogue import Archive
 
-if TYPE_CHECKING:
-    import requests
-
 _CHUNK = 1 << 18
+# Seconds to wait for a connection, for the next bytes, and after a broken connection.
 _TIMEOUT = (15, 60)
-"""Seconds to wait for a connection, and for the next bytes."""
 _PAUSE = 1.0
-"""Seconds to wait after a broken connection."""
 
 
 class UnreachableError(ConnectionError):
-    """The archive cannot be had from its address now."""
+    """The archive cannot be downloaded from its address now."""
 
 
 def download(archive: Archive, folder: Path, stages: Stages) -> Path:
-    """The archive's file in a folder, downloaded if it is not there.
+    """Download an archive into a folder, unless it is there, and return its path.
 
-    What has arrived stays in ``NAME.part`` when the connection breaks or the
-    disk is full, and the next call asks for the rest only.
+    If the connection breaks or the disk is full, the bytes received so far
+    stay in ``NAME.part``, and the next call requests only the rest.
     """
     import pooch
 
@@ -42,43 +37,36 @@ def download(archive: Archive, folder: Path, stages: Stages) -> Path:
 
     def resume(address: str, output: str, _: object) -> None:
         _receive_all(address, partial, stages)
+        found = mismatch(archive, partial)
+        if found:
+            partial.unlink()
+            raise ValueError(
+                f"{address}: {found}. The download was deleted; try again, or the publisher has "
+                "replaced the file"
+            )
         os.replace(partial, output)
 
-    try:
-        file = pooch.retrieve(
-            archive.address,
-            known_hash=archive.checksum,
-            fname=archive.file_name,
-            path=folder,
-            downloader=resume,
-        )
-    except ValueError:
-        raise ValueError(
-            f"{archive.address}: what came has not the checksum {archive.checksum}, and was "
-            "deleted; try again, or it is not the published file any more"
-        ) from None
+    file = pooch.retrieve(
+        archive.address, archive.checksum, archive.file_name, folder, downloader=resume
+    )
     return Path(file)
 
 
-def check_archive(archive: Archive, file: Path) -> None:
-    """Refuse a file that is not the published archive."""
+def mismatch(archive: Archive, file: Path) -> str:
+    """Return how a file's checksum differs from the published one; empty if it does not."""
     import pooch
 
-    if not file.is_file():
-        raise FileNotFoundError(f"{file}: no such file")
     if archive.checksum is None:
-        return
+        return ""
     algorithm, expected = archive.checksum.split(":")
     found = pooch.file_hash(str(file), alg=algorithm)
-    if found != expected:
-        raise ValueError(
-            f"{file}: not the published {archive.file_name}: {algorithm} {found} instead of "
-            f"{expected}; unpack it yourself and use 'lrrspm datasets add'"
-        )
+    if found == expected:
+        return ""
+    return f"Checksum mismatch: expected {archive.checksum}, got {algorithm}:{found}"
 
 
 def _receive_all(address: str, partial: Path, stages: Stages) -> None:
-    """Fetch the rest of a file, over as many connections as bring anything new."""
+    """Download the rest of a file; reconnect as long as each connection brings new bytes."""
     import requests
     from urllib3.exceptions import HTTPError
 
@@ -94,23 +82,24 @@ def _receive_all(address: str, partial: Path, stages: Stages) -> None:
 
 
 def _receive(address: str, partial: Path, stages: Stages) -> None:
-    """Append what one connection brings; raise if that is not the rest of the file."""
+    """Append the bytes of one connection; raise if the file is still incomplete."""
     import requests
 
     have = _size(partial)
-    # The bytes as they lie on the server: some send a .tgz as if it were packed on the way.
+    # The bytes as stored on the server: some serve a .tgz with "Content-Encoding: gzip".
     headers = {"Accept-Encoding": "identity", "User-Agent": f"lrrspm/{__version__}"}
     if have:
         headers["Range"] = f"bytes={have}-"
     with requests.get(address, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+        span = response.headers.get("Content-Range", "")
         if have and response.status_code == requests.codes.requested_range_not_satisfiable:
-            if response.headers.get("Content-Range") != f"bytes */{have}":
-                partial.unlink()  # of another file
+            if span != f"bytes */{have}":
+                partial.unlink()  # part of another file
                 _receive(address, partial, stages)
             return
         response.raise_for_status()
-        if not _continues(response, have):
-            have = 0
+        if not span.startswith(f"bytes {have}-"):
+            have = 0  # the server sends the whole file again
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
         with partial.open("ab" if have else "wb") as file:
@@ -119,12 +108,7 @@ def _receive(address: str, partial: Path, stages: Stages) -> None:
                 have += len(chunk)
                 stages.tell("download, kB", have // 1000, max(have, total or 0) // 1000)
     if total is not None and have < total:
-        raise requests.ConnectionError("the connection was closed early")
-
-
-def _continues(response: requests.Response, have: int) -> bool:
-    """Whether the server sends the rest, and not the whole file again."""
-    return response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        raise requests.ConnectionError("connection closed early")
 
 
 def _size(path: Path) -> int:
@@ -135,7 +119,5 @@ def _reason(error: Exception) -> str:
     import requests
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"the server answers {error.response.status_code} {error.response.reason}"
-    if isinstance(error, requests.Timeout):
-        return "no answer in time"
-    return "no connection"
+        return f"the server returned {error.response.status_code} {error.response.reason}"
+    return "timed out" if isinstance(error, requests.Timeout) else "no connection"

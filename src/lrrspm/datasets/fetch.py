@@ -1,4 +1,4 @@
-"""Download a data set, unpack it and put it in its place, or leave nothing there."""
+"""Download a data set, unpack it and move it into place, or leave nothing behind."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import errno
 import os
 import shutil
 import warnings
-from collections import Counter
 from pathlib import Path
 
 from .._support.stages import Stages
-from .catalogue import Archive, Dataset, find_dataset, labeller
-from .download import UnreachableError, check_archive, download
+from .catalogue import Archive, Dataset, find_dataset, labeler
+from .download import UnreachableError, download, mismatch
 from .folders import Place, differences, forget, shorten
 from .unpack import Limits, unpack
 from .verify import check
@@ -25,46 +24,48 @@ def fetch(
     n_jobs: int | None = None,
     stages: Stages | None = None,
 ) -> Path:
-    """Download a data set and lay it out as class folders.
+    """Download a data set and unpack it into class folders.
+
+    The archive must have the published checksum or, if none is known, its
+    classes the published digests.
 
     Parameters
     ----------
     name : str
-        One of :data:`DATASETS`. OT and FP are parts of LS: that is fetched.
+        One of :data:`DATASETS`. OT and FP are parts of LS, which is fetched.
     root : path
         The data root; the set becomes ``root/NAME``.
     archive : path or None
-        The published archive, downloaded by other means.
+        The published archive, if it was downloaded by other means.
 
     Returns
     -------
     Path
-        The folder, with its final name only when it is complete. If it was
-        there before, nothing is done.
-
-    Notes
-    -----
-    The archive's checksum says whether it is the published one. Where none
-    is known, the digests of the classes decide.
+        The folder, which gets its final name only once it is complete. An
+        existing folder is left alone.
     """
-    stages = stages or Stages()
     dataset = find_dataset(name)
     if dataset.part_of is not None:
         dataset = find_dataset(dataset.part_of)
     root = Path(root)
     target = root / dataset.name
     if not target.exists():
+        given = None if archive is None else Path(archive)
         try:
-            _fetch(dataset, target, None if archive is None else Path(archive), n_jobs, stages)
+            _fetch(dataset, target, given, n_jobs, stages or Stages())
         except UnreachableError as error:
-            raise UnreachableError(f"{error}; {_by_hand(dataset)}") from None
+            raise UnreachableError(
+                f"{error}; without a network, download that file on another machine and run "
+                f"'lrrspm datasets fetch {dataset.name} --archive FILE', or use a folder that you "
+                f"already have with 'lrrspm datasets add {dataset.name} DIR'"
+            ) from None
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             raise OSError(
-                f"{root}: the disk is full; {dataset.name} needs about "
-                f"{2 * dataset.megabytes} MB while it is fetched. Free some space, or give "
-                "another --data-dir; the download goes on where it stopped"
+                f"{root}: the disk is full; fetching {dataset.name} needs about "
+                f"{2 * dataset.megabytes} MB. Free some space, or use another --data-dir; an "
+                "interrupted download resumes"
             ) from error
     forget(dataset.name, root)
     return target
@@ -73,44 +74,54 @@ def fetch(
 def _fetch(
     dataset: Dataset, target: Path, given: Path | None, n_jobs: int | None, stages: Stages
 ) -> None:
-    archive = _archive(dataset)
+    archive = dataset.archive
+    assert archive is not None  # only parts of another set have none
     target.parent.mkdir(parents=True, exist_ok=True)
     if given is not None:
-        check_archive(archive, given)
-        _lay_out(dataset, given, target, n_jobs, stages)
+        _check_given(archive, given)
+        _lay_out(dataset, archive, given, target, n_jobs, stages)
         return
     downloads = target.parent / ".downloads" / dataset.name
     downloads.mkdir(parents=True, exist_ok=True)
     file = download(archive, downloads, stages)
     try:
-        _lay_out(dataset, file, target, n_jobs, stages)
+        _lay_out(dataset, archive, file, target, n_jobs, stages)
     except ValueError:
-        file.unlink()  # it would be no better the next time
+        file.unlink()  # unpacking it again would fail again
         raise
     shutil.rmtree(downloads, ignore_errors=True)
-    with contextlib.suppress(OSError):  # another set's download may wait there
+    with contextlib.suppress(OSError):  # not empty while another set has a partial download
         downloads.parent.rmdir()
 
 
-def _archive(dataset: Dataset) -> Archive:
-    if dataset.archive is None:
-        raise ValueError(f"{dataset.name} has no archive of its own")
-    return dataset.archive
+def _check_given(archive: Archive, file: Path) -> None:
+    if not file.is_file():
+        raise FileNotFoundError(f"{file}: no such file")
+    found = mismatch(archive, file)
+    if found:
+        raise ValueError(
+            f"{file}: not the published {archive.file_name}. {found}; to use it anyway, unpack it "
+            "yourself and run 'lrrspm datasets add'"
+        )
 
 
 def _lay_out(
-    dataset: Dataset, file: Path, target: Path, n_jobs: int | None, stages: Stages
+    dataset: Dataset,
+    archive: Archive,
+    file: Path,
+    target: Path,
+    n_jobs: int | None,
+    stages: Stages,
 ) -> None:
-    """Unpack beside the target, check, and rename."""
-    archive = _archive(dataset)
+    """Unpack next to the target, check, and rename."""
     temporary = target.with_name(f".{target.name}.unpacking")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a killed run
     temporary.mkdir()
     try:
-        # An archive has little besides the pictures: annotations, scripts, lists.
+        # An archive holds little besides the images: annotations, scripts, lists.
         limits = Limits(2 * dataset.images + 1000, 3_000_000 * dataset.megabytes)
-        unpack(file, temporary, labeller(dataset), limits, archive.inner, dataset.images, stages)
-        _compare(dataset, archive, temporary, n_jobs, stages)
+        unpack(file, temporary, labeler(dataset), limits, archive.inner, dataset.images, stages)
+        _compare(dataset, archive, Place(temporary), n_jobs, stages)
         temporary.rename(target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -118,27 +129,17 @@ def _lay_out(
 
 
 def _compare(
-    dataset: Dataset, archive: Archive, folder: Path, n_jobs: int | None, stages: Stages
+    dataset: Dataset, archive: Archive, place: Place, n_jobs: int | None, stages: Stages
 ) -> None:
-    """Refuse what an archive without a checksum held, unless it is the published set."""
-    place = Place(folder)
-    wrong = differences(dataset, Counter(label for label, _ in place.images(dataset)))
+    """Warn about wrong counts; without a checksum, refuse anything but the published set."""
+    wrong = differences(dataset, place.counts(dataset))
     if archive.checksum is not None:
         if wrong:
             warnings.warn(f"{dataset.name}: {shorten(wrong)}", stacklevel=2)
         return
-    if not wrong:
-        wrong = check(dataset, place, n_jobs, stages).summary
+    wrong = wrong or check(dataset, place, n_jobs, stages).summary
     if wrong:
         raise ValueError(
-            f"{archive.address}: not the published {dataset.name}: {shorten(wrong)}; if you want "
-            f"it all the same, unpack it yourself and use 'lrrspm datasets add {dataset.name} DIR'"
+            f"{archive.address}: not the published {dataset.name}: {shorten(wrong)}; to use it "
+            f"anyway, unpack it yourself and run 'lrrspm datasets add {dataset.name} DIR'"
         )
-
-
-def _by_hand(dataset: Dataset) -> str:
-    return (
-        "without a network, get that file on another machine and run 'lrrspm datasets fetch "
-        f"{dataset.name} --archive FILE', or use a folder that you have with 'lrrspm datasets "
-        f"add {dataset.name} DIR'"
-    )

@@ -1,7 +1,8 @@
-"""Where the data sets are: the data root, folders that the user added, what they hold."""
+"""Folders of the data sets: the data root, folders that the user added, their contents."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -12,41 +13,43 @@ from pathlib import Path
 
 from .._support.files import write_atomically
 from .._support.stages import Stages
+from .._support.text import plural
 from ..images import ImageError, digest_images, walk_images
-from .catalogue import Dataset, find_dataset, labeller, published
+from .catalogue import Dataset, find_dataset, labeler, published
 
-# A file of names and not links: Windows gives links to administrators only, and a copy whose
-# classes have other names needs to say which is which.
+# A file, not links: Windows lets only administrators create links, and a copy whose class folders
+# have other names needs a mapping.
 _ADDED = "added.json"
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder with a data set in it."""
+    """A folder that holds a data set."""
 
     folder: Path
     folders: dict[str, str] = field(default_factory=dict)
-    """Names of folders that stand for classes with other names."""
+    """Classes of folders that have other names."""
     added: bool = False
 
     def images(self, dataset: Dataset) -> list[tuple[str, str]]:
-        """Label and path of every picture of a data set, sorted."""
-        label_of = labeller(dataset, self.folders)
-        found = []
-        for path in walk_images(self.folder):
-            label = label_of(Path(path).relative_to(self.folder))
-            if label is not None:
-                found.append((label, path))
-        return sorted(found)
+        """Return label and path of every image of a data set, sorted."""
+        label_of = labeler(dataset, self.folders)
+        paths = walk_images(self.folder)
+        labels = ((label_of(Path(path).relative_to(self.folder)), path) for path in paths)
+        return sorted((label, path) for label, path in labels if label is not None)
+
+    def counts(self, dataset: Dataset) -> Counter[str]:
+        """Count the images of each class."""
+        return Counter(label for label, _ in self.images(dataset))
 
 
 @dataclass(frozen=True)
 class Status:
-    """Whether a data set is there, by the numbers of its files."""
+    """State of a data set, judged by its file counts."""
 
     name: str
     folder: Path
-    """Where it is, or where it is looked for."""
+    """Its folder, or where it is expected."""
     there: bool
     added: bool
     images: int
@@ -55,7 +58,7 @@ class Status:
 
 
 def data_root(given: str | os.PathLike[str] | None = None) -> Path:
-    """The data root: what is given, else ``LRRSPM_DATA``, else the user's data folder."""
+    """Return the data root: the given one, else ``LRRSPM_DATA``, else the user's data folder."""
     chosen = given or os.environ.get("LRRSPM_DATA")
     if chosen:
         return Path(chosen).expanduser()
@@ -65,13 +68,13 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path:
 
 
 def locate(name: str, root: str | os.PathLike[str]) -> Path | None:
-    """The folder of a data set, or of the set that it is a part of; None if there is none."""
+    """Return the folder of a data set or of the set that contains it; None if there is none."""
     place = find_place(find_dataset(name), Path(root))
     return place.folder if place.folder.is_dir() else None
 
 
 def load(name: str, root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """Paths and labels of a data set, sorted as :func:`lrrspm.find_images` does.
+    """Return paths and labels of a data set, sorted as by :func:`lrrspm.find_images`.
 
     Parameters
     ----------
@@ -84,26 +87,27 @@ def load(name: str, root: str | os.PathLike[str]) -> tuple[list[str], list[str]]
     -------
     paths : list of str
     labels : list of str
-        Only classes of the set: eight of the folder LS for OT, for example.
+        Only classes of the set: for OT, eight of those in the folder LS.
     """
     dataset = find_dataset(name)
     place = find_place(dataset, Path(root))
     found = place.images(dataset) if place.folder.is_dir() else []
     if not found:
-        raise FileNotFoundError(f"{place.folder}: no data set {dataset.name}; {remedy(dataset)}")
+        raise not_found(dataset, place)
     return [path for _, path in found], [label for label, _ in found]
 
 
-def remedy(dataset: Dataset) -> str:
-    """What to do about a data set that is not there."""
-    return (
-        f"download it with 'lrrspm datasets fetch {dataset.name}', use a folder that you have "
-        f"with 'lrrspm datasets add {dataset.name} DIR', or give --data-dir"
+def not_found(dataset: Dataset, place: Place) -> FileNotFoundError:
+    """Return the error for a missing data set, which says how to get it."""
+    return FileNotFoundError(
+        f"{place.folder}: no data set {dataset.name}; download it with 'lrrspm datasets fetch "
+        f"{dataset.name}', use a folder that you already have with 'lrrspm datasets add "
+        f"{dataset.name} DIR', or set --data-dir"
     )
 
 
 def find_place(dataset: Dataset, root: Path) -> Place:
-    """Where a data set is, or where it would be: its own folder first, then the larger set's."""
+    """Return where a data set is or is expected: its own folder, else the containing set's."""
     names = [dataset.name] if dataset.part_of is None else [dataset.name, dataset.part_of]
     added = _read_added(root)
     for name in names:
@@ -115,11 +119,11 @@ def find_place(dataset: Dataset, root: Path) -> Place:
 
 
 def status(name: str, root: str | os.PathLike[str]) -> Status:
-    """Whether a data set is there and complete; files are counted, not read."""
+    """Return the state of a data set; files are counted, not read."""
     dataset = find_dataset(name)
     place = find_place(dataset, Path(root))
     there = place.folder.is_dir()
-    counts = Counter(label for label, _ in place.images(dataset)) if there else Counter[str]()
+    counts = place.counts(dataset) if there else Counter[str]()
     return Status(
         name=dataset.name,
         folder=place.folder,
@@ -132,27 +136,24 @@ def status(name: str, root: str | os.PathLike[str]) -> Status:
 
 
 def differences(dataset: Dataset, counts: Counter[str]) -> list[str]:
-    """What is wrong with the numbers of images by class, one sentence each."""
+    """List where the image counts differ from the published ones, one sentence each."""
     known = published(dataset)
     if not known:
-        wrong = []
-        if len(counts) != dataset.classes:
-            wrong.append(f"{len(counts)} classes instead of {dataset.classes}")
-        if counts.total() != dataset.images:
-            wrong.append(f"{counts.total()} images instead of {dataset.images}")
-        return wrong
+        totals = (
+            (len(counts), dataset.classes, "class"),
+            (counts.total(), dataset.images, "image"),
+        )
+        return [f"{plural(n, noun)} instead of {right}" for n, right, noun in totals if n != right]
     missing = [label for label in known if label not in counts]
-    wrong = [f"no images of {shorten(missing)}"] if missing else []
-    wrong += [
-        f"{label} has {counts[label]} images instead of {known[label].images}"
+    return ([f"no images of {shorten(missing)}"] if missing else []) + [
+        f"{label} has {plural(counts[label], 'image')} instead of {known[label].images}"
         for label in known
         if label in counts and counts[label] != known[label].images
     ]
-    return wrong
 
 
 def shorten(names: list[str], most: int = 5) -> str:
-    """The first names of a list, and how many more there are."""
+    """Join the first names of a list and say how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
@@ -164,41 +165,41 @@ def add(
     n_jobs: int | None = None,
     stages: Stages | None = None,
 ) -> tuple[Place, list[str]]:
-    """Use a folder that is already there as a data set.
+    """Use an existing folder as a data set.
 
-    The folder stays where and as it is; the data root keeps a note of it.
-    Class folders with other names are recognised by what they hold, or, all
-    of them together, by how many pictures they hold.
+    The folder is not changed; the data root keeps a note of it. Class folders
+    with other names are recognized by their content or, if that settles all
+    of them, by their image counts.
 
     Returns
     -------
     place : Place
-        The folder, and which of its folders stand for which classes.
+        The folder, and the classes of its renamed folders.
     wrong : list of str
-        Where its numbers differ from the published ones. It can be used all
-        the same.
+        Where its counts differ from the published ones. The folder can be
+        used anyway.
     """
     dataset, folder, root = find_dataset(name), Path(folder).expanduser().resolve(), Path(root)
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder}: no such folder")
-    place = Place(folder, _recognise(dataset, folder, n_jobs, stages), added=True)
-    counts = Counter(label for label, _ in place.images(dataset))
+    place = Place(folder, _recognize(dataset, folder, n_jobs, stages), added=True)
+    counts = place.counts(dataset)
     if not counts:
         example = next(iter(published(dataset)), "001.ak47")
         raise ValueError(
-            f"{folder}: none of its folders looks like a class of {dataset.name}; expected "
-            f"folders such as {example} with {dataset.images} images in all"
+            f"{folder}: no folder looks like a class of {dataset.name}; expected folders such as "
+            f"{example}, {dataset.images} images in all"
         )
     root.mkdir(parents=True, exist_ok=True)
     _write_added(root, {**_read_added(root), dataset.name: place})
     return place, differences(dataset, counts)
 
 
-def _recognise(
+def _recognize(
     dataset: Dataset, folder: Path, n_jobs: int | None, stages: Stages | None
 ) -> dict[str, str]:
-    """Class folders with other names than the published ones, and what they stand for."""
-    label_of = labeller(dataset)
+    """Map class folders with other names than the published ones to their classes."""
+    label_of = labeler(dataset)
     unknown = defaultdict(list)
     found = set()
     for path in walk_images(folder):
@@ -210,21 +211,20 @@ def _recognise(
             unknown[relative.parent.name].append(path)
     lacking = {label: known for label, known in published(dataset).items() if label not in found}
     names = {}
-    for name in sorted(unknown):
-        paths = unknown[name]
+    for name, paths in sorted(unknown.items()):
         likely = {k.sha256: label for label, k in lacking.items() if k.images == len(paths)}
-        digest = _digest_or_none(paths, n_jobs, stages) if likely else None
-        if digest in likely:
-            names[name] = likely[digest]
+        if likely:
+            with contextlib.suppress(ImageError, KeyError):  # unreadable, or other content
+                names[name] = likely[class_digest(digest_images(paths, n_jobs, stages))]
     rest = {name: len(paths) for name, paths in unknown.items() if name not in names}
-    lacking = {label: k for label, k in lacking.items() if label not in names.values()}
-    return names | _match_numbers(rest, {label: k.images for label, k in lacking.items()})
+    counts = {label: k.images for label, k in lacking.items() if label not in names.values()}
+    return names | _match_counts(rest, counts)
 
 
-def _match_numbers(folders: dict[str, int], classes: dict[str, int]) -> dict[str, str]:
-    """Folders that have the numbers of images of the classes, if that settles every class.
+def _match_counts(folders: dict[str, int], classes: dict[str, int]) -> dict[str, str]:
+    """Map folders to classes by image counts, if that settles every class.
 
-    One number alone may be chance; a whole set of different numbers is not.
+    One matching count may be chance; a whole set of different ones is not.
     """
     names = {}
     for label, images in classes.items():
@@ -235,15 +235,8 @@ def _match_numbers(folders: dict[str, int], classes: dict[str, int]) -> dict[str
     return names
 
 
-def _digest_or_none(paths: list[str], n_jobs: int | None, stages: Stages | None) -> str | None:
-    try:
-        return class_digest(digest_images(paths, n_jobs, stages))
-    except ImageError:
-        return None
-
-
 def class_digest(digests: Iterable[str]) -> str:
-    """Digest of a class: of the digests of its images, in an order that names do not enter."""
+    """Return the digest of a class from those of its images, independent of file names."""
     return hashlib.sha256("\n".join(sorted(digests)).encode()).hexdigest()
 
 
@@ -263,13 +256,11 @@ def _read_added(root: Path) -> dict[str, Place]:
         ) from None
 
 
-def forget(name: str, root: Path) -> bool:
-    """Use the root's own folder of a data set again; tells whether another was in use."""
+def forget(name: str, root: Path) -> None:
+    """Use the data root's own copy of a data set again."""
     added = _read_added(root)
-    known = added.pop(name, None) is not None
-    if known:
+    if added.pop(name, None) is not None:
         _write_added(root, added)
-    return known
 
 
 def _write_added(root: Path, added: dict[str, Place]) -> None:

@@ -1,4 +1,4 @@
-"""Unpack an archive that may be hostile: pictures of the set, into class folders, no more."""
+"""Unpack the images of an archive that may be hostile into class folders."""
 
 from __future__ import annotations
 
@@ -9,29 +9,22 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from lzma import LZMAError
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 from .._support.stages import Stages
 
+# A member, and how to open it. Members of zip files are described as those of tar files are.
+_Member = tuple[tarfile.TarInfo, Callable[[], Any]]
 
-@dataclass(frozen=True)
-class Limits:
-    """What an archive may hold at most."""
+
+class Limits(NamedTuple):
+    """Most files and bytes that an archive may hold."""
 
     files: int
     bytes: int
-
-
-@dataclass(frozen=True)
-class _Member:
-    path: PurePosixPath
-    size: int
-    is_file: bool
-    open: Callable[[], IO[bytes]]
 
 
 class HostileArchiveError(ValueError):
@@ -47,108 +40,106 @@ def unpack(
     expected: int = 0,
     stages: Stages | None = None,
 ) -> int:
-    """Unpack the pictures of an archive as ``target/class/file``.
+    """Unpack the images of an archive as ``target/class/file``.
 
-    Every member is looked at, and the archive refused, before anything that
-    comes after it is written: paths that are absolute or lead upwards, links,
-    devices, two files in one place, more files or bytes than the limits. Only
-    names that ``label_of`` gives a class are written, below ``target``.
+    Each member is checked before it or any later one is written. The archive
+    is refused for paths that are absolute or lead outside, links, devices, two
+    files in one place, and more files or bytes than the limits. Only paths
+    that ``label_of`` assigns to a class are written.
 
     Parameters
     ----------
     archive : Path
-        A zip or tar file, packed or not.
+        A zip or tar file, compressed or not.
     target : Path
-        A folder that exists.
+        An existing folder.
     label_of : callable
-        Gives the class of a path in the archive, or None.
+        Returns the class of a path in the archive, or None.
     inner : str or None
-        The name of an archive in the archive, to be unpacked as well.
+        Name of an archive inside the archive, which is unpacked too.
     expected : int
-        How many pictures there will be, for the progress.
+        Number of images, for the progress display.
 
     Returns
     -------
     int
-        The number of pictures.
+        The number of images.
     """
     stages = stages or Stages()
     written = files = size = 0
     try:
-        for member in _members(archive, inner):
-            files, size = files + 1, size + member.size
+        for info, opener in _members(archive, inner):
+            files, size = files + 1, size + info.size
             if files > limits.files or size > limits.bytes:
-                raise HostileArchiveError(
-                    f"{archive}: more than {limits.files} files or {limits.bytes:,} bytes; refused"
-                )
-            label = label_of(member.path) if member.is_file else None
+                raise _refusal(archive, f"more than {limits.files} files or {limits.bytes:,} bytes")
+            path = _safe_path(info, target, archive)
+            label = label_of(path) if info.isreg() else None
             if label is not None:
-                _write(member, target / label / member.path.name, archive)
+                _write(opener, target / label / path.name, archive)
                 written += 1
                 stages.tell("unpack", written, max(written, expected))
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, LZMAError) as error:
-        raise ValueError(f"{archive}: not an archive, or a damaged one ({error})") from None
-    except (RuntimeError, NotImplementedError) as error:  # zipfile: encrypted, unknown packing
-        raise ValueError(f"{archive}: an archive that cannot be read ({error})") from None
+        raise ValueError(f"{archive}: not an archive, or damaged ({error})") from None
+    except (RuntimeError, NotImplementedError) as error:  # zipfile: encrypted, unknown method
+        raise ValueError(f"{archive}: cannot be unpacked ({error})") from None
     return written
 
 
-def _write(member: _Member, path: Path, archive: Path) -> None:
+def _refusal(archive: Path, reason: str) -> HostileArchiveError:
+    return HostileArchiveError(f"{archive}: {reason}; refused")
+
+
+def _write(opener: Callable[[], Any], path: Path, archive: Path) -> None:
     if re.search(r"[:\x00-\x1f]", path.name):
-        raise HostileArchiveError(f"{archive}: {path.name!r} is no name for a picture; refused")
+        raise _refusal(archive, f"{path.name!r} is not a valid image name")
     path.parent.mkdir(exist_ok=True)
     try:
-        with member.open() as source, path.open("xb") as file:
+        with opener() as source, path.open("xb") as file:
             shutil.copyfileobj(source, file)
     except FileExistsError:
-        raise HostileArchiveError(
-            f"{archive}: {member.path.name} is twice in class {path.parent.name}; refused"
-        ) from None
+        raise _refusal(archive, f"{path.name} is twice in class {path.parent.name}") from None
+
+
+def _safe_path(info: tarfile.TarInfo, target: Path, archive: Path) -> PurePosixPath:
+    """Return the path of a member; refuse all but files and folders below the target."""
+    name = info.name.replace("\\", "/")
+    try:
+        filtered = tarfile.data_filter(info.replace(name=name, deep=False), str(target))
+    except (tarfile.FilterError, ValueError, OSError) as error:  # or not a path at all
+        raise _refusal(archive, str(error)) from None
+    # The filter strips leading slashes, allows links inside, and knows this system's drives only.
+    plain = info.isreg() or info.isdir()
+    if not plain or filtered.name != name or re.match("[A-Za-z]:", name):
+        raise _refusal(archive, f"{info.name!r} is a link or an absolute path")
+    return PurePosixPath(name)
 
 
 def _members(archive: Path, inner: str | None) -> Iterator[_Member]:
-    """What is in an archive and, in its place, in the archive in it."""
+    """Iterate over an archive; the members of the inner one follow it."""
     with archive.open("rb") as file:
         start = file.read(4)
         file.seek(0)
         reader = _zip_members if start == b"PK\x03\x04" else _tar_members
-        for member in reader(file, archive):
-            yield member
-            if member.is_file and member.path.name == inner:
-                with member.open() as packed:
-                    yield from _tar_members(packed, archive)
+        for info, opener in reader(file):
+            yield info, opener
+            if info.isreg() and PurePosixPath(info.name).name == inner:
+                with opener() as packed:
+                    yield from _tar_members(packed)
 
 
-def _zip_members(file: IO[bytes], archive: Path) -> Iterator[_Member]:
+def _zip_members(file: IO[bytes]) -> Iterator[_Member]:
     with zipfile.ZipFile(file) as content:
-        for info in content.infolist():
-            mode = info.external_attr >> 16
-            if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise HostileArchiveError(
-                    f"{archive}: {info.filename!r} is a link or device; refused"
-                )
-            path = _safe(info.filename, archive)
-            yield _Member(path, info.file_size, not info.is_dir(), partial(content.open, info))
+        for member in content.infolist():
+            info = tarfile.TarInfo(member.filename)
+            info.size = member.file_size
+            if stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+                info.type = tarfile.FIFOTYPE  # links and devices alike: the filter refuses it
+            elif member.is_dir():
+                info.type = tarfile.DIRTYPE
+            yield info, partial(content.open, member)
 
 
-def _tar_members(file: IO[bytes], archive: Path) -> Iterator[_Member]:
+def _tar_members(file: IO[bytes]) -> Iterator[_Member]:
     with tarfile.open(fileobj=file, mode="r|*") as content:
         for info in content:
-            if not (info.isreg() or info.isdir()):
-                raise HostileArchiveError(f"{archive}: {info.name!r} is a link or device; refused")
-            path = _safe(info.name, archive)
-            yield _Member(path, info.size, info.isreg(), partial(_open, content, info))
-
-
-def _open(content: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    file = content.extractfile(info)
-    assert file is not None  # it is a regular file
-    return file
-
-
-def _safe(name: str, archive: Path) -> PurePosixPath:
-    """The path of a member, refused if it could mean a place outside, on any platform."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or re.match("[A-Za-z]:", name):
-        raise HostileArchiveError(f"{archive}: {name!r} leads out of its folder; refused")
-    return path
+            yield info, partial(content.extractfile, info)

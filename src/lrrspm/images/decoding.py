@@ -42,7 +42,9 @@ class ImageError(ValueError):
     """An image that cannot be used; the message names the file and the reason."""
 
     def __init__(self, source: Source, reason: str) -> None:
-        self.path = source_name(source)
+        name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", None)
+        # The name of a file opened by its descriptor is a number.
+        self.path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the image"
         self.reason = reason
         super().__init__(f"{self.path}: {reason}")
 
@@ -54,40 +56,26 @@ class TooLargeError(ImageError):
     """An image that would take too much memory or time, most likely on purpose."""
 
 
-def source_name(source: Source) -> str:
-    """Return the name of an image file for messages."""
-    name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", None)
-    return os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the image"
-
-
-class Decoded(NamedTuple):
-    """Upright 8-bit pixels of an image file, at full size or reduced while decoding.
-
-    Attributes
-    ----------
-    pixels : ndarray of shape (h, w) or (h, w, 3), uint8
-    shape : tuple of int
-        Height and width of the full image.
-    reduction : int
-        Full-size pixels per decoded pixel, along each side.
-    excess : tuple of float
-        Where the reduction does not divide a side, the last pixel of the file
-        extends beyond the image. If turning made it the first one, this is by
-        how much, in decoded pixels, for rows and columns.
-    """
-
-    pixels: NDArray[np.uint8]
-    shape: tuple[int, int]
-    reduction: int
-    excess: tuple[float, float]
-
-
 class Opened(NamedTuple):
     """A decoded Pillow image, how many times it is reduced, and its full width and height."""
 
     image: Image.Image
     reduction: int
     size: tuple[int, int]
+
+
+class Decoded(NamedTuple):
+    """Upright 8-bit pixels, (h, w) or (h, w, 3), and the height and width of the full image.
+
+    A pixel stands for ``reduction`` ones along each side. Where that does not
+    divide a side, the last pixel of the file extends beyond the image; if
+    turning made it the first, ``excess`` is by how much, along rows and columns.
+    """
+
+    pixels: NDArray[np.uint8]
+    shape: tuple[int, int]
+    reduction: int
+    excess: tuple[float, float]
 
 
 def decode(source: Source, max_side: int | None, color: bool = False) -> Decoded:
@@ -277,15 +265,9 @@ def _reduce(image: Image.Image, max_side: int | None) -> int:
 
 # How to undo an EXIF orientation: transpose or not, then steps along rows and columns.
 _TURNS = {
-    1: (False, 1, 1),
-    2: (False, 1, -1),
-    3: (False, -1, -1),
-    4: (False, -1, 1),
-    5: (True, 1, 1),
-    6: (True, 1, -1),
-    7: (True, -1, -1),
-    8: (True, -1, 1),
-}
+    1: (False, 1, 1), 2: (False, 1, -1), 3: (False, -1, -1), 4: (False, -1, 1),
+    5: (True, 1, 1), 6: (True, 1, -1), 7: (True, -1, -1), 8: (True, -1, 1),
+}  # fmt: skip
 
 
 def orientation(image: Image.Image) -> tuple[bool, int, int]:
@@ -339,16 +321,15 @@ def strips(image: Image.Image, multiple: int = 1) -> Iterator[tuple[int, NDArray
 
 def _convert(image: Image.Image, color: bool) -> NDArray[np.uint8]:
     """8-bit gray pixels (h, w), or RGB (h, w, 3) if asked for and the image is not gray."""
-    pixels: NDArray[np.uint8] | None = None
+    pixels = np.empty(0, np.uint8)
     for top, strip in strips(image):
         if strip.ndim == 3 and not color:
             strip = weigh_colors(strip)
         if len(strip) == image.height:
             return strip
-        if pixels is None:
+        if top == 0:
             pixels = np.empty((image.height, *strip.shape[1:]), np.uint8)
         pixels[top : top + len(strip)] = strip
-    assert pixels is not None  # an image has at least one row
     return pixels
 
 

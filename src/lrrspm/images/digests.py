@@ -18,7 +18,7 @@ from .decoding import is_jpeg, levels, opened
 def digest_images(
     paths: Sequence[str], n_jobs: int | None = None, stages: Stages | None = None
 ) -> list[str]:
-    """The :func:`lrrspm.images.image_digest` of each file."""
+    """Compute the :func:`image_digest` of each file."""
     stages = stages or Stages()
     with workers(n_jobs) as executor:
         digests = ordered_map(image_digest, paths, executor)
@@ -26,7 +26,7 @@ def digest_images(
 
 
 def group_copies(digests: Sequence[Hashable]) -> list[list[int]]:
-    """Indices of equal digests, two or more together, in order of their first."""
+    """Group the indices of equal digests, two or more per group, in order of the first."""
     places = defaultdict(list)
     for index, digest in enumerate(digests):
         places[digest].append(index)
@@ -34,20 +34,19 @@ def group_copies(digests: Sequence[Hashable]) -> list[list[int]]:
 
 
 def image_digest(path: str | os.PathLike[str]) -> str:
-    """SHA-256 that tells whether two image files show the same, bit for bit.
+    """Return a SHA-256 that is equal for image files that show the same, bit for bit.
 
-    Of a JPEG the whole file; of other formats the text ``WIDTHxHEIGHT:``
-    and the decoded 8-bit pixels (gray or RGB) row by row, so that it does not
-    matter how a lossless file was packed. What 8-bit gray or RGB cannot hold
-    (more bits, transparency, other colours) is taken as it is, with its kind
-    before it.
+    For a JPEG, of the whole file; for other formats, of ``WIDTHxHEIGHT:`` and
+    the decoded 8-bit pixels (gray or RGB) row by row, so that compression does
+    not matter. Pixels that 8-bit gray or RGB cannot hold (more bits,
+    transparency, other color spaces) are hashed as they are, after their kind.
     """
     with opened(path) as (image, _, _):
         return digest_opened(image, path)
 
 
 def digest_opened(image: Image.Image, path: str | os.PathLike[str]) -> str:
-    """The :func:`image_digest` of an opened image; a JPEG may be reduced."""
+    """Compute the :func:`image_digest` of an opened image; a JPEG may be reduced."""
     if is_jpeg(image):
         content = Path(path).read_bytes()
     else:
@@ -56,10 +55,10 @@ def digest_opened(image: Image.Image, path: str | os.PathLike[str]) -> str:
 
 
 def _exact_bytes(image: Image.Image) -> bytes:
-    """Bytes that are equal only where pixels are."""
+    """Return bytes that are equal only if the pixels are."""
     deep = levels(image)
     if deep is not None:
-        # One order of bytes. A number's meaning depends on which are black, white and transparent.
+        # One byte order. A value's meaning depends on which are black, white and transparent.
         plain = image if image.mode == "F" else image.convert("I")
         kind = f"{plain.mode}:{deep}:{image.info.get('transparency')}:"
         return kind.encode() + plain.tobytes()

@@ -15,20 +15,14 @@ from .resizing import shrink
 
 
 class Pixels(NamedTuple):
-    """One image as descriptors read it.
-
-    Attributes
-    ----------
-    gray : ndarray of shape (h, w), float32, or None
-    color : ndarray of shape (h, w, 3), float32, or None
-        Red, green and blue.
-    shape : tuple of int
-        Height and width of the image as given, upright, before shrinking.
-    """
+    """One image as descriptors read it; what was not asked for is None."""
 
     gray: NDArray[np.float32] | None
+    """(h, w)."""
     color: NDArray[np.float32] | None
+    """(h, w, 3): red, green and blue."""
     shape: tuple[int, int]
+    """Height and width of the image as given, upright, before shrinking."""
 
 
 def read_pixels(
@@ -107,15 +101,9 @@ def read_image(
     from there: a fraction of the time and memory, and nearly the same values.
     Smaller images and other formats are decoded in full.
     """
-    return read_with_shape(path, max_side)[0]
-
-
-def read_with_shape(
-    source: Source, max_side: int | None
-) -> tuple[NDArray[np.float32], tuple[int, int]]:
-    """Read gray values as :func:`read_image` does, and the shape before shrinking."""
-    gray, shape, reduction, excess = decode(source, max_side)
-    return shrink(_as_float(gray), max_side, shape, reduction, excess), shape
+    gray = read_pixels(path, max_side).gray
+    assert gray is not None
+    return gray
 
 
 def read_thumbnail(source: Source, side: int) -> Image.Image:

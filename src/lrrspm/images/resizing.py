@@ -26,18 +26,10 @@ def shrink(
     pixels are mirrored. The output has ``ceil(s * size - 1e-9)`` pixels per
     side and is not clipped. Smaller images are returned as they are.
 
-    Parameters
-    ----------
-    image : ndarray of shape (h, w), float32
-    max_side : int or None
-        None keeps every size.
-    shape : tuple of int or None
-        Height and width of the full image, if this one was already reduced.
-        A pixel then covers ``reduction`` full ones: the formula holds with a
-        scale as many times as large, and output pixels lie where they would
-        without the reduction.
-    reduction, excess
-        See :class:`lrrspm.images.decoding.Decoded`.
+    An image (h, w) that was already reduced comes with the full ``shape``, the
+    ``reduction`` and the ``excess`` of :class:`lrrspm.images.decoding.Decoded`.
+    The formula then holds with a scale as many times as large, and output
+    pixels lie where they would without the reduction.
     """
     shape = shape or image.shape
     if max_side is None or max(shape) <= max_side:

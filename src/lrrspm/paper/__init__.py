@@ -1,6 +1,6 @@
-"""The paper's experiments: every table and figure, ours beside the published one.
+"""The paper's experiments: every table and figure, ours next to the published one.
 
-Down through the modules: ``settings`` says what decides a result, ``experiments`` which
-settings a table or figure needs, ``runner`` computes them, ``results`` keeps them,
-``tables`` and ``figures`` show them, ``page`` and ``report`` make one page of it all.
+``settings`` holds everything that determines a result, ``experiments`` lists the settings of
+each table and figure, ``runner`` computes them, ``results`` stores them, ``tables``, ``studies``
+and ``figures`` show them, and ``report`` puts it all on one page.
 """

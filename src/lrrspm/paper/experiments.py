@@ -1,8 +1,8 @@
-"""Which settings each table and figure needs."""
+"""The settings that each table, figure and study needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +12,10 @@ from .settings import ALL_IMAGES, EVEN, TRAINING_IMAGES, Setting
 from .variants import FLAT
 
 SIZES = (10, 20, 30, 40, 50)
-"""Training images a class in tables 7 to 10."""
+"""Training images per class in tables 7 to 9."""
 
 TIMED = 50
-"""Training images a class of table 10; the paper does not say how many it had."""
+"""Training images per class in table 10; the paper does not say how many."""
 
 REGULARIZATION = {"Caltech256": 0.24, "17flowers": 0.145}
 """The paper's lambda where it is not 0.7."""
@@ -27,7 +27,7 @@ _QUICK_ATOMS, _QUICK_SAMPLES, _QUICK_SPLITS = 64, 20_000, 2
 
 @dataclass(frozen=True)
 class Options:
-    """What the person who runs the experiments can choose."""
+    """Choices of whoever runs the experiments."""
 
     quick: bool = False
     methods: tuple[str, ...] = tuple(METHODS)
@@ -39,15 +39,15 @@ class Options:
 
     @property
     def rounds(self) -> int:
-        """Splits that are run."""
+        """Number of splits to run."""
         return min(self.splits, _QUICK_SPLITS) if self.quick else self.splits
 
     def training(self, train_per_class: int) -> int:
-        """Training images a class that are used where the paper has so many."""
+        """Return the training images per class to use where the paper has so many."""
         return max(2, train_per_class // _QUICK_SHARE) if self.quick else train_per_class
 
     def setting(self, dataset: str, train_per_class: int, **changes: Any) -> Setting:
-        """The first split of an experiment, with these options."""
+        """Return the first split of an experiment, with these options."""
         values = {
             "regularization": REGULARIZATION.get(dataset, config.REGULARIZATION),
             "codebook": self.codebook,
@@ -69,12 +69,13 @@ class Options:
         )
 
     def over_splits(self, setting: Setting, rounds: int | None = None) -> list[Setting]:
+        """Return a setting's splits."""
         return [replace(setting, split=split) for split in range(rounds or self.rounds)]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: a data set, training images a class, a size of the codebook."""
+    """A column of a table: data set, training images per class, codebook size."""
 
     dataset: str
     train_per_class: int
@@ -91,34 +92,33 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "table10": tuple(Column(name, TIMED) for name in ("COIL20", "COIL100", "YaleB")),
 }
 FIGURES = ("figure1", "figure3", "figure4")
-STUDIES = ("copies", "scaling", "factors")
-PARTS = (*TABLES, *FIGURES, *STUDIES)
+PARTS = (*TABLES, *FIGURES, "copies", "scaling", "factors")
 
 OWN_CODEBOOK = "LrrSPM, codebook from training images"
-NORMALIZED = "LrrSPM, codes normalised (Algorithm 1)"
-BESIDE: dict[str, dict[str, Any]] = {
+NORMALIZED = "LrrSPM, codes normalized (Algorithm 1)"
+EXTRA_ROWS: dict[str, dict[str, Any]] = {
     OWN_CODEBOOK: {"codebook": TRAINING_IMAGES},
     NORMALIZED: {"normalize_codes": True},
 }
-"""Rows of LrrSPM that stand beside the paper's: the other way where it leaves us a choice."""
+"""Extra rows of LrrSPM: the alternative where the paper leaves a choice."""
 
 
 def table_rows(table: str, options: Options) -> dict[str, dict[str, Any]]:
-    """The rows of a table: a name, and what it changes in a setting."""
+    """Return the rows of a table: names, and what each changes in a setting."""
     methods = [m for m in METHODS if m in options.methods]
     if table == "table3":
         methods = [m for m in methods if m == config.METHOD]
     rows: dict[str, dict[str, Any]] = {method: {"method": method} for method in methods}
     if config.METHOD in methods and table not in ("table3", "table10"):
         usual = {"codebook": options.codebook, "normalize_codes": options.normalize_codes}
-        for name, changes in BESIDE.items():
+        for name, changes in EXTRA_ROWS.items():
             if not changes.items() <= usual.items():
                 rows[name] = {"method": config.METHOD, **changes}
     return rows
 
 
 def cell_settings(column: Column, changes: dict[str, Any], options: Options) -> list[Setting]:
-    """The splits behind one cell of a table."""
+    """Return the splits behind one cell of a table."""
     setting = options.setting(
         column.dataset, column.train_per_class, codebook_size=column.codebook_size, **changes
     )
@@ -130,7 +130,7 @@ EPSILONS = tuple(round(0.5 + 0.02 * i, 2) for i in range(26))
 
 
 def curves(options: Options) -> dict[str, dict[float, list[Setting]]]:
-    """Figure 4: for each value of lambda and of epsilon its splits on OT."""
+    """Return the splits on OT for each value of lambda and of epsilon (figure 4)."""
     step = 6 if options.quick else 1
 
     def splits(**changes: Any) -> list[Setting]:
@@ -143,20 +143,18 @@ def curves(options: Options) -> dict[str, dict[float, list[Setting]]]:
 
 
 def copies(options: Options) -> dict[str, tuple[list[Setting], list[Setting]]]:
-    """For each method its splits on LS: all test images, and those without a training copy."""
-    found = {}
-    for method in METHODS:
-        if method in options.methods:
-            kept, left_out = (
-                options.setting("LS", 100, method=method, leave_out_copies=way)
-                for way in (False, True)
-            )
-            found[method] = (options.over_splits(kept), options.over_splits(left_out))
-    return found
+    """Return each method's splits on LS: with and without test images that have training copies."""
+
+    def splits(method: str, leave_out: bool) -> list[Setting]:
+        setting = options.setting("LS", 100, method=method, leave_out_copies=leave_out)
+        return options.over_splits(setting)
+
+    chosen = [method for method in METHODS if method in options.methods]
+    return {method: (splits(method, False), splits(method, True)) for method in chosen}
 
 
-# Histograms of this many descriptors that sum to 1, at a C this much squared times as
-# large, are plain counts to the classifier.
+# To the classifier, histograms of n descriptors that sum to 1 are plain counts if C is n**2 times
+# as large.
 _DESCRIPTORS = 1500
 SCALES: dict[str, tuple[str, dict[str, Any]]] = {
     "linear, length 1 (ours)": ("Linear", {}),
@@ -170,7 +168,7 @@ SCALES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def scaling(options: Options) -> dict[str, dict[str, list[Setting]]]:
-    """What the scale of histograms, and C, do to the baselines on OT."""
+    """Return the splits on OT of the baselines, for each scale of histograms and C."""
     return {
         name: {
             kind: options.over_splits(options.setting("OT", 100, method=machine + kind, **changes))
@@ -183,7 +181,7 @@ def scaling(options: Options) -> dict[str, dict[str, list[Setting]]]:
 
 @dataclass(frozen=True)
 class Factor:
-    """One thing that could have been otherwise.
+    """One choice that could have been made differently.
 
     Attributes
     ----------
@@ -191,9 +189,9 @@ class Factor:
     changes : dict
         What it changes in a setting.
     only : str
-        The one data set that it can matter on, or empty.
+        The only data set that it can affect, or empty.
     rounds : int
-        How many times as many splits.
+        Multiplies the number of splits.
     """
 
     group: str
@@ -202,8 +200,13 @@ class Factor:
     only: str = ""
     rounds: int = 1
 
+    @property
+    def title(self) -> str:
+        """Group and name."""
+        return f"{self.group}: {self.name}" if self.group else self.name
+
     def settings(self, dataset: str, train: int, options: Options) -> list[Setting]:
-        """Its splits on a data set; none where it cannot matter."""
+        """Return its splits on a data set; empty where it has no effect."""
         if self.only not in ("", dataset):
             return []
         setting = options.setting(dataset, train, **self.changes)
@@ -216,42 +219,33 @@ class Factor:
 AS_IS = Factor("", "as in the tables", {})
 _READING, _PATCHES, _SAMPLING = "image reading", "descriptors", "sampling"
 _CODES, _SVM, _PROTOCOL = "codes", "classifier", "protocol"
-# COIL20's images have 128 x 128 pixels, so how larger ones are shrunk cannot matter there.
+_BICUBIC, _NEAREST = "resized to 300 by Pillow's bicubic", "resized to 300 by the nearest pixel"
+# COIL20's images have 128 x 128 pixels, so the way larger ones are shrunk has no effect there.
 FACTORS = (
     Factor(_READING, "longer side at most 200", {"max_side": 200}, "LS"),
     Factor(_READING, "longer side at most 250", {"max_side": 250}, "LS"),
     Factor(_READING, "not resized", {"max_side": None}, "LS"),
-    Factor(
-        _READING,
-        "resized by Pillow's bicubic",
-        {"variant": "resized to 300 by Pillow's bicubic"},
-        "LS",
-    ),
-    Factor(
-        _READING,
-        "resized by the nearest pixel",
-        {"variant": "resized to 300 by the nearest pixel"},
-        "LS",
-    ),
+    Factor(_READING, "resized with Pillow's bicubic filter", {"variant": _BICUBIC}, "LS"),
+    Factor(_READING, "resized by the nearest pixel", {"variant": _NEAREST}, "LS"),
     Factor(_READING, "all 200 x 200, as in some copies", {"variant": "resized to 200 x 200"}),
     Factor(_READING, "enlarged to 300", {"variant": "enlarged to 300"}),
-    Factor(_PATCHES, FLAT, {"variant": FLAT}),
+    Factor(_PATCHES, "flat patches normalized too", {"variant": FLAT}),
     Factor(_PATCHES, "step 4", {"step": 4}),
     Factor(_PATCHES, "step 8", {"step": 8}),
     Factor(_PATCHES, "patches of 24", {"patch_size": 24}),
     Factor(_SAMPLING, "codebook from training images", {"codebook": TRAINING_IMAGES}),
     Factor(_SAMPLING, "20 000 descriptors", {"n_samples": 20_000}),
     Factor(_SAMPLING, "1 000 000 descriptors", {"n_samples": 1_000_000}),
-    Factor(_SAMPLING, "another seed of the codebook", {"codebook_seed": 1}),
-    Factor(_SAMPLING, "a third seed of the codebook", {"codebook_seed": 2}),
+    Factor(_SAMPLING, "second codebook seed", {"codebook_seed": 1}),
+    Factor(_SAMPLING, "third codebook seed", {"codebook_seed": 2}),
     Factor(_SAMPLING, "1024 atoms", {"codebook_size": 1024}),
-    Factor(_CODES, "normalised (Algorithm 1)", {"normalize_codes": True}),
+    Factor(_CODES, "normalized (Algorithm 1)", {"normalize_codes": True}),
     Factor(_CODES, "not truncated", {"threshold": 0.0}),
     Factor(_CODES, "lambda 0.145", {"regularization": 0.145}),
     Factor(_CODES, "lambda 2", {"regularization": 2.0}),
     Factor(_SVM, "C = 1", {"C": 1.0}),
-    Factor(_SVM, "C = 15, the number of classes (the program's slip)", {"C": 15.0}, "LS"),
-    Factor(_SVM, "C = 20, the number of classes (the program's slip)", {"C": 20.0}, "COIL20"),
+    Factor(_SVM, "C = 15, the number of classes (a bug in the program)", {"C": 15.0}, "LS"),
+    Factor(_SVM, "C = 20, the number of classes (a bug in the program)", {"C": 20.0}, "COIL20"),
     Factor(_SVM, "C = 100", {"C": 100.0}),
     Factor(_PROTOCOL, "training views at equal angles", {"choice": EVEN}, "COIL20"),
     Factor(_PROTOCOL, "twice as many splits, as in the program", {}, rounds=2),
@@ -260,39 +254,32 @@ FACTOR_SETS = (("LS", 100), ("COIL20", 10))
 
 
 def needed(part: str, options: Options) -> list[Setting]:
-    """Every setting that a part of the page needs; none for figures with numbers of their own."""
-    return list(dict.fromkeys(_NEEDED.get(part, _table_settings)(part, options)))
+    """Return every setting that a part of the page needs; none for figures 1 and 3."""
+    return list(dict.fromkeys(_flatten(_structure(part, options))))
 
 
-def _table_settings(table: str, options: Options) -> Iterator[Setting]:
-    for changes in table_rows(table, options).values():
-        for column in TABLES[table]:
-            yield from cell_settings(column, changes, options)
+def _structure(part: str, options: Options) -> Any:
+    """Return the settings of a part in nested containers."""
+    if part in TABLES:
+        rows = table_rows(part, options).values()
+        return [cell_settings(column, row, options) for row in rows for column in TABLES[part]]
+    if part == "copies":
+        return copies(options)
+    if part == "scaling":
+        return scaling(options)
+    if config.METHOD not in options.methods:
+        return []
+    if part == "figure4":
+        return curves(options)
+    if part == "factors":
+        sets = [(factor, *chosen) for factor in (AS_IS, *FACTORS) for chosen in FACTOR_SETS]
+        return [factor.settings(dataset, train, options) for factor, dataset, train in sets]
+    return []
 
 
-def _factor_settings(_: str, options: Options) -> Iterator[Setting]:
-    if config.METHOD in options.methods:
-        for factor in (AS_IS, *FACTORS):
-            for dataset, train in FACTOR_SETS:
-                yield from factor.settings(dataset, train, options)
-
-
-def _curve_settings(_: str, options: Options) -> Iterator[Setting]:
-    if config.METHOD in options.methods:
-        for curve in curves(options).values():
-            for splits in curve.values():
-                yield from splits
-
-
-_NEEDED: dict[str, Callable[[str, Options], Iterable[Setting]]] = {
-    "figure1": lambda part, options: (),
-    "figure3": lambda part, options: (),
-    "figure4": _curve_settings,
-    "copies": lambda part, options: (
-        setting for pair in copies(options).values() for half in pair for setting in half
-    ),
-    "scaling": lambda part, options: (
-        setting for row in scaling(options).values() for cell in row.values() for setting in cell
-    ),
-    "factors": _factor_settings,
-}
+def _flatten(content: Any) -> Iterator[Setting]:
+    if isinstance(content, Setting):
+        yield content
+    else:
+        for item in content.values() if isinstance(content, dict) else content:
+            yield from _flatten(item)

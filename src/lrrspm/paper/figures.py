@@ -1,4 +1,4 @@
-"""Figures 1, 3 and 4: their numbers, and how they are drawn."""
+"""Figures 1, 3 and 4: their numbers and drawings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,25 +17,25 @@ from .. import config
 from .._support.files import write_atomically
 from .._support.stages import Stages
 from ..datasets import load, locate
-from ..encoders.base import LRREncoder
-from ..encoders.sparse import SparseEncoder
+from ..encoders import LRREncoder, SparseEncoder
 from ..images import read_image
-from ..pipeline.batch import fit_all
+from ..pipeline import fit_features, open_engine
 from .experiments import Options, curves
 from .published import read_published
 from .results import Results
+from .tables import accuracy_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Figure 1 of the paper is of Caltech101; without it any set with enough descriptors will do.
+# The paper's figure 1 is of Caltech101; any set with enough descriptors can replace it.
 _CODEBOOK_SETS = ("Caltech101", "LS", "YaleB", "COIL20")
 _ATOMS, _QUICK_ATOMS = 5120, 512
 _SAMPLES = 6
-"""Images of each subject in the dictionary, and as many in the test, of figure 3."""
+"""Dictionary images, and as many test images, per subject in figure 3."""
 
-# Colours and marks that stay apart in print and for colour-blind readers.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73")
+# Distinct in print and for color-blind readers.
+_COLORS = ("#0072b2", "#d55e00", "#009e73")
 _MARKS = ("o", "s", "^")
 
 
@@ -48,7 +47,7 @@ def compute(
     n_jobs: int | None = None,
     stages: Stages | None = None,
 ) -> None:
-    """Compute the numbers of figure 1 or 3, if they are not there and the data are."""
+    """Compute the numbers of figure 1 or 3, unless they exist or the data do not."""
     parameters = _parameters(name, root, options)
     if parameters is None or parameters in [r["setting"] for r in _done(name, results)]:
         return
@@ -65,7 +64,7 @@ def compute(
 
 
 def _parameters(name: str, root: Path, options: Options) -> dict[str, Any] | None:
-    """What decides the numbers of a figure; None where its data set is not here."""
+    """Return everything that determines a figure's numbers; None without its data set."""
     names = _CODEBOOK_SETS if name == "figure1" else ("YaleB",)
     found = [n for n in names if locate(n, root) is not None]
     if not found:
@@ -78,7 +77,7 @@ def _parameters(name: str, root: Path, options: Options) -> dict[str, Any] | Non
 
 
 def find(name: str, results: Results, options: Options) -> dict[str, Any] | None:
-    """Numbers of figure 1 or 3; of several data sets the one nearest to the paper's."""
+    """Return the numbers of figure 1 or 3, from the data set closest to the paper's."""
     found = [
         record
         for record in _done(name, results)
@@ -93,38 +92,35 @@ def _done(name: str, results: Results) -> list[dict[str, Any]]:
 
 
 def has_numbers(name: str, results: Results, options: Options) -> bool:
-    """Whether there is something to draw."""
+    """Return True if there is something to draw."""
     if name == "figure4":
         return any(curve_points(results, options).values())
     return find(name, results, options) is not None
 
 
 def _singular_values(
-    parameters: dict[str, Any],
-    root: Path,
-    options: Options,
-    n_jobs: int | None,
-    stages: Stages,
+    parameters: dict[str, Any], root: Path, options: Options, n_jobs: int | None, stages: Stages
 ) -> dict[str, Any]:
-    """Singular values of a codebook from all images of a set."""
+    """Return the singular values of a codebook from all images of a set."""
     size = parameters["codebook_size"]
     setting = replace(options.setting(parameters["dataset"], 1), codebook_size=size)
     features = setting.codebook_features(n_jobs)
     paths, _ = load(parameters["dataset"], root)
-    fit_all([features], paths, [np.arange(len(paths))], stages)
-    codebook = features.encoder_.codebook_.astype(np.float64)
+    with open_engine(n_jobs) as engine:
+        fit_features([features], paths, [np.arange(len(paths))], engine, stages)
+    codebook = features.channels_[0].encoder_.codebook_.astype(np.float64)
     values = np.linalg.svd(codebook, compute_uv=False)
     return {"images": len(paths), "singular_values": values.round(6).tolist()}
 
 
 def energy_share(values: list[float], top: int, power: int) -> float:
-    """Share of the first ones in the sum of singular values to a power."""
+    """Return the share of the first singular values in the sum of all, raised to a power."""
     powers = np.asarray(values) ** power
     return float(powers[:top].sum() / powers.sum())
 
 
 def _face_codes(root: Path, options: Options) -> dict[str, Any]:
-    """Codes of faces of two subjects over a dictionary of other faces of the same two."""
+    """Return codes of two subjects' faces over a dictionary of other faces of theirs."""
     paths, labels = load("YaleB", root)
     rng = np.random.default_rng(options.seed)
     dictionary, tested = [], []
@@ -156,13 +152,13 @@ def _face_codes(root: Path, options: Options) -> dict[str, Any]:
 
 
 def _faces(paths: list[str]) -> NDArray[np.float32]:
-    """Faces as vectors of length 1, one a row."""
+    """Return faces as unit vectors, (n, pixels)."""
     rows = np.stack([read_image(path, None).ravel() for path in paths])
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def draw(name: str, results: Results, options: Options) -> Figure | None:
-    """A figure, or None where it has no numbers yet."""
+    """Draw a figure; None if it has no numbers yet."""
     if not has_numbers(name, results, options):
         return None
     with _style():
@@ -174,7 +170,7 @@ def draw(name: str, results: Results, options: Options) -> Figure | None:
 
 
 def to_bytes(figure: Figure, kind: str) -> bytes:
-    """A figure as a file, the same bytes for the same numbers."""
+    """Render a figure; the same numbers give the same bytes."""
     content = io.BytesIO()
     nothing = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     with _style():
@@ -217,22 +213,19 @@ def _new_figure(rows: int, columns: int) -> tuple[Figure, Any]:
 
 
 def _draw_spectrum(record: dict[str, Any]) -> Figure:
-    values = record["values"]["singular_values"]
+    values = np.asarray(record["values"]["singular_values"])
     setting = record["setting"]
     index = np.arange(1, len(values) + 1)
     figure, ((left, right),) = _new_figure(1, 2)
-    left.plot(index, values, color=_COLOURS[0])
-    left.set(
-        title=f"a codebook of {setting['codebook_size']} atoms ({setting['dataset']})",
-        xlabel="index",
-        ylabel="singular value",
-        ylim=(0, None),
-    )
-    for power, colour, line in ((1, _COLOURS[1], "--"), (2, _COLOURS[2], "-")):
-        share = 100 * np.cumsum(np.asarray(values) ** power) / np.sum(np.asarray(values) ** power)
-        label = "of the singular values" if power == 1 else "of their squares"
-        right.plot(index, share, line, color=colour, label=label)
-    right.set(title="energy", xlabel="largest ones", ylabel="share of the sum, %", ylim=(0, 101))
+    left.plot(index, values, color=_COLORS[0])
+    title = f"codebook of {setting['codebook_size']} atoms ({setting['dataset']})"
+    left.set(title=title, xlabel="index", ylabel="singular value", ylim=(0, None))
+    for powers, color, line, label in (
+        (values, _COLORS[1], "--", "of the singular values"),
+        (values**2, _COLORS[2], "-", "of their squares"),
+    ):
+        right.plot(index, 100 * powers.cumsum() / powers.sum(), line, color=color, label=label)
+    right.set(title="energy", xlabel="largest values", ylabel="share of the sum, %", ylim=(0, 101))
     right.legend(frameon=False, loc="lower right")
     return figure
 
@@ -246,26 +239,25 @@ _CODES = {
 
 def _draw_codes(values: dict[str, Any]) -> Figure:
     figure, axes = _new_figure(2, 2)
-    atoms = np.arange(1, 2 * _SAMPLES + 1)
+    index = np.arange(1, 2 * _SAMPLES + 1)
     for axis, (name, title) in zip(axes.ravel(), _CODES.items(), strict=False):
         code = np.asarray(values["codes"][name])
         for subject, part in enumerate((slice(0, _SAMPLES), slice(_SAMPLES, None))):
             axis.bar(
-                atoms[part],
+                index[part],
                 code[part],
-                color=_COLOURS[subject],
+                color=_COLORS[subject],
                 hatch=("", "///")[subject],
                 edgecolor="white",
                 label=f"subject {subject + 1}",
             )
         axis.axhline(0, color="black", linewidth=0.6)
-        axis.set(title=title, xlabel="atom", ylabel="coefficient", xticks=atoms)
+        axis.set(title=title, xlabel="atom", ylabel="coefficient", xticks=index)
     axes[0, 0].legend(frameon=False)
     last = axes[1, 1]
-    index = np.arange(1, 2 * _SAMPLES + 1)
-    for (name, title), colour, mark in zip(_CODES.items(), _COLOURS, _MARKS, strict=True):
+    for (name, title), color, mark in zip(_CODES.items(), _COLORS, _MARKS, strict=True):
         label = title.partition(" (")[0]
-        last.plot(index, values["singular_values"][name], color=colour, marker=mark, label=label)
+        last.plot(index, values["singular_values"][name], color=color, marker=mark, label=label)
     last.set(title="singular values of the codes", xlabel="index", ylabel="singular value")
     last.set_xticks(index)
     last.legend(frameon=False)
@@ -273,28 +265,24 @@ def _draw_codes(values: dict[str, Any]) -> Figure:
 
 
 def _draw_curves(results: Results, options: Options) -> Figure:
-    points = curve_points(results, options)
     claims = read_published()["figure4"]["claim"]
     figure, (axes,) = _new_figure(1, 2)
-    fixed = {
-        "lambda": f"epsilon {config.THRESHOLD:.0%}",
-        "epsilon": f"lambda {config.REGULARIZATION}",
+    labels = {
+        "lambda": ("lambda", f"epsilon {config.THRESHOLD:.0%}"),
+        "epsilon": ("epsilon, %", f"lambda {config.REGULARIZATION}"),
     }
-    for axis, (name, curve), colour, mark in zip(
-        axes, points.items(), _COLOURS, _MARKS, strict=False
-    ):
-        factor = 100 if name == "epsilon" else 1
-        x = [factor * value for value in curve]
+    points = curve_points(results, options).items()
+    for axis, (name, curve), color, mark in zip(axes, points, _COLORS, _MARKS, strict=False):
+        label, fixed = labels[name]
+        x = [100 * value if name == "epsilon" else value for value in curve]
         means, stds = (np.array([cell[i] for cell in curve.values()]) for i in (0, 1))
-        low, high = claims[name]
         if not options.quick:
-            axis.axhspan(low, high, color="0.9", label="range of the paper's means")
+            axis.axhspan(*claims[name], color="0.9", label="range of the paper's means")
         axis.errorbar(
-            x, means, stds, color=colour, marker=mark, markersize=3, linewidth=1, capsize=2,
+            x, means, stds, color=color, marker=mark, markersize=3, linewidth=1, capsize=2,
             label="ours, mean ± sd",
         )  # fmt: skip
-        label = "lambda" if name == "lambda" else "epsilon, %"
-        axis.set(title=f"{name} ({fixed[name]})", xlabel=label, ylabel="accuracy, %")
+        axis.set(title=f"{name} ({fixed})", xlabel=label, ylabel="accuracy, %")
         # Room for the legend below the curve.
         bottom, top = axis.get_ylim()
         axis.set_ylim(bottom - 0.35 * (top - bottom), top)
@@ -303,13 +291,9 @@ def _draw_curves(results: Results, options: Options) -> Figure:
 
 
 def curve_points(results: Results, options: Options) -> dict[str, dict[float, tuple[float, float]]]:
-    """Figure 4: mean and standard deviation at each value that was run."""
+    """Return mean and standard deviation of figure 4 at each value that was run."""
     found: dict[str, dict[float, tuple[float, float]]] = {}
     for name, curve in curves(options).items():
-        found[name] = {}
-        for value, splits in curve.items():
-            accuracies = [row["accuracy"] for row in results.rows(splits)]
-            if accuracies:
-                spread = stdev(accuracies) if len(accuracies) > 1 else 0.0
-                found[name][value] = (fmean(accuracies), spread)
+        cells = {value: accuracy_cell(results, splits) for value, splits in curve.items()}
+        found[name] = {v: (c.mean, c.std or 0.0) for v, c in cells.items() if c.mean is not None}
     return found

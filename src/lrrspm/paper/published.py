@@ -10,14 +10,14 @@ from typing import Any
 
 @cache
 def read_published() -> dict[str, Any]:
-    """Everything in the file: for each table its title and cells, for figures what is claimed."""
+    """Return the file's content: titles and cells of tables, claims of figures."""
     text = (files(__package__) / "published.json").read_text(encoding="utf-8")
     content: dict[str, Any] = json.loads(text)
     return content
 
 
 def published(table: str, **where: Any) -> dict[str, Any] | None:
-    """The cell of a table whose fields have the values given, or None."""
+    """Return the cell of a table whose fields have the given values, or None."""
     for cell in read_published()[table]["cells"]:
         if all(cell.get(name) == value for name, value in where.items()):
             return dict(cell)

@@ -1,4 +1,4 @@
-"""Computing settings: images are read, coded and kept in memory once for many of them."""
+"""Compute settings; images are read and coded once for many of them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 
 from .._support.environment import forget_peak_memory, peak_memory
 from .._support.stages import Stages
+from .._support.text import plural
 from ..datasets import load, verify
-from ..evaluation.protocol import class_accuracies, count_confusions, split_by_class
+from ..evaluation import class_accuracies, count_confusions, split_by_class
 from ..images import digest_images
-from ..pipeline.batch import fit_all, transform_all
+from ..pipeline import encode_images, fit_features, open_engine
 from .results import Results, ResultsError
 from .settings import ALL_IMAGES, EVEN, CodebookKey, Setting
 
 T = TypeVar("T")
 
-# Bytes of samples for codebooks, or of vectors, that are made while the images are read once.
+# Bytes of codebook samples or vectors to compute in one pass over the images.
 _MEMORY = 1e9
-_BYTES_A_DESCRIPTOR = 4 * 128
+_BYTES_PER_DESCRIPTOR = 4 * 128
 
 
 def run(
@@ -38,11 +39,10 @@ def run(
     n_jobs: int | None = None,
     stages: Stages | None = None,
 ) -> None:
-    """Compute the settings that have no row yet, and write each row as it is made.
+    """Compute the settings that have no row yet, writing each row as it is done.
 
-    A row that was made from other images counts as none. Data sets that are
-    not below ``root`` are left out. What goes wrong with a data set or a
-    setting becomes a row with the error.
+    Rows from other images are computed again. Data sets that are not below
+    ``root`` are skipped. An error becomes the row of its setting.
     """
     stages = stages or Stages()
     groups: dict[Any, list[Setting]] = defaultdict(list)
@@ -57,14 +57,12 @@ def run(
         missing = [s for s in group if not _has_row(results, s, images.fingerprint)]
         if missing:
             work.append((images, missing))
-    for name in {images.dataset: None for images, _ in work}:
-        published = _is_published(name, root, n_jobs, stages)
-        for images, _ in work:
-            if images.dataset == name:
-                images.published = published
+    names = dict.fromkeys(images.dataset for images, _ in work)
+    published = {name: _is_published(name, root, n_jobs, stages) for name in names}
     done, total = 0, sum(len(missing) for _, missing in work)
     for images, missing in work:
         try:
+            images.published = published[images.dataset]
             for _ in _Work(images, results, n_jobs, stages).rows(missing):
                 done += 1
                 stages.tell("results", done, total)
@@ -77,17 +75,16 @@ def run(
 
 
 def _has_row(results: Results, setting: Setting, fingerprint: str) -> bool:
-    row = results.row(setting)
-    return row is not None and row["data"] == fingerprint
+    return (results.row(setting) or {}).get("data") == fingerprint
 
 
 def _is_published(name: str, root: Path, n_jobs: int | None, stages: Stages) -> bool:
-    """Whether a data set is, image by image, the published one; warns if it is not."""
+    """Return True if a data set equals the published one; warn if not."""
     good = verify(name, root, n_jobs, stages).good
     if not good:
         warnings.warn(
-            f"{name} is not the published set; its numbers cannot be compared with the paper's "
-            f"('lrrspm datasets verify {name}' says what differs)",
+            f"{name} is not the published set, so its numbers are not comparable with the paper's; "
+            f"run 'lrrspm datasets verify {name}' for the differences",
             stacklevel=3,
         )
     return good
@@ -99,21 +96,18 @@ class Images:
     Attributes
     ----------
     dataset : str
-    paths, labels : ndarray of str
-    names : ndarray of str
-        The classes.
+    paths, labels, names : ndarray of str
+        Paths and labels of the images, and the names of the classes.
     fingerprint : str
-        Changes when files come, go, or change their names or sizes.
+        Changes with the files, their names or sizes.
     published : bool
-        Whether the data set is the published one.
+        True if the data set is the published one.
     """
 
     def __init__(self, setting: Setting, root: Path) -> None:
-        paths, labels = load(setting.dataset, root)
-        self.dataset = setting.dataset
-        self.paths, self.labels = np.array(paths), np.array(labels)
-        kept = _part_of_each_class(self.labels, setting.images_per_class, setting.max_classes)
-        self.paths, self.labels = self.paths[kept], self.labels[kept]
+        paths, labels = map(np.array, load(setting.dataset, root))
+        kept = _part_of_each_class(labels, setting.images_per_class, setting.max_classes)
+        self.dataset, self.paths, self.labels = setting.dataset, paths[kept], labels[kept]
         self.names = np.unique(self.labels)
         files = (
             f"{label}/{os.path.basename(path)}:{os.stat(path).st_size}"
@@ -124,7 +118,7 @@ class Images:
         self._digests: NDArray[Any] | None = None
 
     def training(self, setting: Setting) -> NDArray[np.int64]:
-        """Indices of the training images, sorted."""
+        """Return the indices of the training images, sorted."""
         if setting.choice == EVEN:
             return _evenly_spaced(self.paths, self.labels, setting.train_per_class, setting.split)
         return split_by_class(self.labels, setting.train_per_class, setting.split_seed)
@@ -132,7 +126,7 @@ class Images:
     def tested(
         self, setting: Setting, training: NDArray[np.int64], n_jobs: int | None, stages: Stages
     ) -> NDArray[np.int64]:
-        """Indices of the test images: all others, or those of them without a copy in training."""
+        """Return the indices of the test images: all others, or those without a training copy."""
         others = np.setdiff1d(np.arange(len(self.labels)), training)
         if not setting.leave_out_copies:
             return others
@@ -142,7 +136,7 @@ class Images:
 
 
 class _Work:
-    """The computation of one group of settings over the same images."""
+    """Computation of one group of settings over the same images."""
 
     def __init__(
         self, images: Images, results: Results, n_jobs: int | None, stages: Stages
@@ -153,15 +147,15 @@ class _Work:
         forget_peak_memory()
 
     def rows(self, settings: Sequence[Setting]) -> Iterator[None]:
-        """Compute and write one row after the other."""
+        """Compute and write rows one by one."""
         settings = [s for s in settings if self._possible(s)]
-        learnt = self.learn_codebooks(settings)
+        learned = self.learn_codebooks(settings)
         alike: dict[Any, list[Setting]] = defaultdict(list)
         for setting in settings:
             alike[setting.vector_key].append(setting)
         sizes = [_vector_bytes(group[0]) * len(self._images.labels) for group in alike.values()]
         for batch in _batches(list(alike.values()), sizes):
-            codebooks = [learnt[group[0].codebook_key] for group in batch]
+            codebooks = [learned[group[0].codebook_key] for group in batch]
             for group, (vectors, seconds) in zip(
                 batch, self._vectors([g[0] for g in batch], codebooks), strict=True
             ):
@@ -170,7 +164,7 @@ class _Work:
                     yield
 
     def _possible(self, setting: Setting) -> bool:
-        """Whether the classes are large enough; if not, that is the setting's row."""
+        """Return True if the classes are large enough; if not, write that as the row."""
         try:
             self._images.training(setting)
         except ValueError as error:
@@ -181,27 +175,28 @@ class _Work:
     def learn_codebooks(
         self, settings: Sequence[Setting]
     ) -> dict[CodebookKey, tuple[NDArray[Any], float]]:
-        """Each codebook that the settings need, and the seconds of learning it."""
+        """Return each codebook that the settings need, and the seconds to learn it."""
         firsts: dict[CodebookKey, Setting] = {}
         for setting in settings:
             firsts.setdefault(setting.codebook_key, setting)
-        # Codebooks alike in size and sample take about the same time.
+        # Codebooks of the same size and sample take about the same time.
         order = sorted(firsts, key=lambda key: (key.size, key.n_samples))
-        learnt = {}
-        for batch in _batches(order, [key.n_samples * _BYTES_A_DESCRIPTOR for key in order]):
+        learned = {}
+        for batch in _batches(order, [key.n_samples * _BYTES_PER_DESCRIPTOR for key in order]):
             features = [firsts[key].codebook_features(self._n_jobs) for key in batch]
             members = [self._sampled(firsts[key]) for key in batch]
             stages = Stages(self._stages.tell)
-            fit_all(features, self._images.paths.tolist(), members, stages)
+            with open_engine(self._n_jobs) as engine:
+                fit_features(features, self._images.paths.tolist(), members, engine, stages)
             # Work grows with atoms and descriptors.
             costs = np.array([key.size * key.n_samples for key in batch], np.float64)
             seconds = stages.seconds["codebook"] * costs / costs.sum()
             for key, feature, share in zip(batch, features, seconds.tolist(), strict=True):
-                learnt[key] = (feature.encoder_.codebook_, share)
-        return learnt
+                learned[key] = (feature.channels_[0].encoder_.codebook_, share)
+        return learned
 
     def _sampled(self, setting: Setting) -> NDArray[np.int64]:
-        """Indices of the images that the codebook is learnt from."""
+        """Return the indices of the images that the codebook is learned from."""
         if setting.codebook == ALL_IMAGES:
             return np.arange(len(self._images.labels))
         return self._images.training(setting)
@@ -209,17 +204,18 @@ class _Work:
     def _vectors(
         self, settings: Sequence[Setting], codebooks: Sequence[tuple[NDArray[Any], float]]
     ) -> Iterator[tuple[NDArray[np.float32], dict[str, float]]]:
-        """Vectors of all images for each of the settings, and the seconds they took."""
+        """Yield the vectors of all images for each setting, and the seconds they took."""
         features = [
             setting.features(self._n_jobs, codebook)
             for setting, (codebook, _) in zip(settings, codebooks, strict=True)
         ]
         stages = Stages(self._stages.tell)
-        encode: list[float] = []
-        paths = self._images.paths.tolist()
-        matrices = transform_all(features, paths, stages, encode_seconds=encode)
-        shared = {name: stages.seconds[name] for name in ("read", "sift")}
-        for vectors, seconds, (_, learning) in zip(matrices, encode, codebooks, strict=True):
+        with open_engine(self._n_jobs) as engine:
+            found = encode_images(features, self._images.paths.tolist(), engine, stages)
+        shared = {"read": stages.seconds["read"], "sift": stages.seconds["describe"]}
+        for vectors, seconds, (_, learning) in zip(
+            found.matrices, found.seconds, codebooks, strict=True
+        ):
             yield vectors, {**shared, "codebook": learning, "encode": seconds}
 
     def _write(
@@ -259,12 +255,12 @@ class _Work:
 
 
 def _vector_bytes(setting: Setting) -> int:
-    pyramid = setting.classifier(None).new_features().pyramid()
-    return 4 * pyramid.n_cells * setting.codebook_size
+    (channel,) = setting.classifier(None).new_channels()
+    return 4 * channel.pyramid.n_cells * setting.codebook_size
 
 
 def _batches(items: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
-    """Items in order, as many at a time as fit into memory together, but one at least."""
+    """Group items in order, as many as fit into memory together, at least one."""
     batch: list[T] = []
     room = _MEMORY
     for item, size in zip(items, sizes, strict=True):
@@ -280,7 +276,7 @@ def _batches(items: Sequence[T], sizes: Sequence[int]) -> Iterator[list[T]]:
 def _part_of_each_class(
     labels: NDArray[Any], images: int | None, classes: int | None
 ) -> NDArray[np.int64]:
-    """Indices of at most so many images, spread over the class, of so many classes."""
+    """Return indices of at most so many images per class, evenly spread, of so many classes."""
     chosen = [np.empty(0, np.int64)]
     for name in np.unique(labels)[:classes]:
         members = np.flatnonzero(labels == name)
@@ -293,15 +289,16 @@ def _part_of_each_class(
 def _evenly_spaced(
     paths: NDArray[Any], labels: NDArray[Any], count: int, split: int
 ) -> NDArray[np.int64]:
-    """Every n-th image of each class in the order of the numbers in their names.
+    """Return every n-th image of each class, ordered by the numbers in their names.
 
-    The split is where it starts. On COIL these are views at equal angles.
+    The split is the offset. On COIL these are views at equal angles.
     """
     chosen = []
     for name in np.unique(labels):
         members = np.flatnonzero(labels == name)
         if len(members) <= count:
-            raise ValueError(f"class '{name}' has {len(members)} images; too few for {count}")
+            images = plural(len(members), "image")
+            raise ValueError(f"class '{name}' has {images}; too few for {count}")
         numbers = [[int(n) for n in re.findall(r"\d+", Path(paths[i]).stem)] for i in members]
         ordered = members[sorted(range(len(members)), key=numbers.__getitem__)]
         places = (split + np.arange(count) * len(members) // count) % len(members)

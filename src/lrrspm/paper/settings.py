@@ -1,4 +1,4 @@
-"""What decides one result, and nothing else: the same setting has the same accuracy."""
+"""Everything that determines one result: equal settings have equal accuracies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from .. import config
+from ..cache import same_key
 from ..classifier import ImageClassifier
-from ..encoders.base import LRREncoder, VQEncoder
-from ..evaluation.protocol import split_seeds
-from ..features import SpatialPyramidFeatures
+from ..descriptors import SIFT
+from ..encoders import LRREncoder, VQEncoder
+from ..evaluation import split_seeds
+from ..features import Channel, SpatialPyramidFeatures
 from ..methods import find_method
 from .variants import vary
 
@@ -24,13 +25,13 @@ RANDOM, EVEN = "random", "evenly spaced"
 
 
 class CodebookKey(NamedTuple):
-    """What decides a codebook, beside the source of its descriptors."""
+    """Everything that determines a codebook, besides the source of its descriptors."""
 
     seed: int
     size: int
     n_samples: int
     split: tuple[Any, ...] | None
-    """How its images were chosen; None are all of them."""
+    """How its images were chosen; None means all images."""
 
 
 @dataclass(frozen=True)
@@ -41,31 +42,31 @@ class Setting:
     ----------
     dataset, method : str
     train_per_class, split : int
-        Training images a class, and the number of the split, from 0.
+        Training images per class, and the index of the split, from 0.
     codebook : str
         ``ALL_IMAGES`` (one for all splits, as the authors did) or
-        ``TRAINING_IMAGES`` (one for each split).
+        ``TRAINING_IMAGES`` (one per split).
     codebook_size, n_samples : int
     regularization, threshold, normalize_codes
-        Of LrrSPM; None for the other methods.
+        For LrrSPM; None for the other methods.
     C : float
     norm : str or None
-        Another scale of the vectors than the method's own.
+        Norm of the vectors, if not the method's own.
     max_side, step, patch_size
         See :func:`lrrspm.read_image` and :func:`lrrspm.dense_sift`.
     choice : str
-        How training images are chosen: ``RANDOM``, or ``EVEN`` by the numbers
-        in their names.
+        How training images are chosen: ``RANDOM``, or ``EVEN``, evenly spaced
+        by the numbers in their names.
     leave_out_copies : bool
-        Do not test images that have a copy among the training images.
+        Do not test on images that have a copy among the training images.
     images_per_class, max_classes : int or None
-        Use so many images of each class, and so many classes, for a quick run.
+        Limits for a quick run.
     variant : str
-        A way to read or describe images, of :data:`lrrspm.paper.variants.VARIANTS`.
+        One of :data:`lrrspm.paper.variants.VARIANTS`, or empty.
     seed : int
-        Seed of the splits, and with them of everything else.
+        Seed of the splits and everything else.
     codebook_seed : int or None
-        Another seed for the codebook alone.
+        Separate seed for the codebook.
     """
 
     dataset: str
@@ -92,36 +93,30 @@ class Setting:
     codebook_seed: int | None = None
 
     def __post_init__(self) -> None:
-        # What a method does not use must not tell two of its results apart.
-        if find_method(self.method).encoder is not LRREncoder:
+        # Parameters that a method ignores must not distinguish its results.
+        if not isinstance(self._channel().encoder, LRREncoder):
             for name in ("regularization", "threshold", "normalize_codes"):
                 object.__setattr__(self, name, None)
 
     @property
     def key(self) -> str:
-        """A short digest of everything above."""
+        """Short digest of all fields; the key of the result row."""
         return digest(asdict(self))
 
     @property
     def source(self) -> tuple[Any, ...]:
-        """What decides the descriptors: settings alike in it read the images together."""
-        return (
-            self.dataset,
-            self.images_per_class,
-            self.max_classes,
-            self.variant,
-            self.max_side,
-            self.step,
-            self.patch_size,
-        )
+        """Everything that determines the descriptors; equal sources share one pass over images."""
+        subset = (self.dataset, self.images_per_class, self.max_classes)
+        return (*subset, self.variant, self.max_side, self.step, self.patch_size)
 
     @property
     def split_seed(self) -> int:
+        """Seed of this split."""
         return split_seeds(self.seed, self.split + 1)[self.split]
 
     @property
     def codebook_key(self) -> CodebookKey:
-        """What decides the codebook, beside the source."""
+        """Everything that determines the codebook, besides the source."""
         if self.codebook == ALL_IMAGES:
             seed, split = split_seeds(self.seed, 1)[0], None
         else:
@@ -132,61 +127,59 @@ class Setting:
         return CodebookKey(seed, self.codebook_size, self.n_samples, split)
 
     @property
-    def vector_key(self) -> tuple[Any, ...]:
-        """What decides the vectors, beside the source."""
-        method = find_method(self.method)
-        lrr = (self.regularization, self.threshold, self.normalize_codes)
-        return (
-            self.codebook_key,
-            method.encoder.__name__,
-            method.pooling,
-            self.norm or method.norm,
-            method.pyramid,
-            *lrr,
-        )
+    def vector_key(self) -> Any:
+        """Everything that determines the vectors, besides the source."""
+        return (self.codebook_key, same_key(self.classifier(None).new_channels()))
+
+    def _channel(self) -> Channel:
+        (channel,) = find_method(self.method).channels()
+        return channel
 
     def classifier(self, n_jobs: int | None) -> ImageClassifier:
-        """An unfitted classifier with this setting's parameters."""
-        encoder = find_method(self.method).encoder().set_params(codebook_size=self.codebook_size)
-        if isinstance(encoder, LRREncoder):
-            encoder.set_params(
+        """Return an unfitted classifier with this setting's parameters."""
+        channel = self._channel()
+        channel.descriptor = SIFT(self.step, self.patch_size)
+        channel.encoder.set_params(codebook_size=self.codebook_size)
+        channel.pooling.set_params(norm=self.norm or channel.pooling.norm)
+        if isinstance(channel.encoder, LRREncoder):
+            channel.encoder.set_params(
                 regularization=self.regularization,
                 threshold=self.threshold,
                 normalize_codes=self.normalize_codes,
             )
         return ImageClassifier(
-            encoder=encoder,
-            step=self.step,
-            patch_size=self.patch_size,
+            method=self.method,
+            channels=[channel],
             max_side=self.max_side,
             n_samples=self.n_samples,
             C=self.C,
             n_jobs=n_jobs,
             random_state=self.split_seed,
-            method=self.method,
         )
 
     def features(self, n_jobs: int | None, codebook: NDArray[Any]) -> SpatialPyramidFeatures:
-        """Fitted features with this setting's parameters and a codebook."""
-        plain = self.classifier(n_jobs).new_features()
-        plain.set_params(norm=self.norm or plain.norm)
-        plain.encoder_ = clone(plain.encoder).set_params(codebook=codebook)
-        # With the codebook given nothing is learnt from what the encoder is fitted to.
-        plain.encoder_.fit(codebook)
-        return vary(plain, self.variant)
+        """Return fitted features with this setting's parameters and a given codebook."""
+        features = vary(self.classifier(n_jobs).new_features(), self.variant)
+        (channel,) = features.new_channels()
+        # Given a codebook, the encoder learns nothing from the data it is fitted to.
+        channel.encoder.set_params(codebook=codebook)
+        features.channels_ = [channel.fit_on(codebook)]
+        return features
 
     def codebook_features(self, n_jobs: int | None) -> SpatialPyramidFeatures:
-        """Unfitted features that learn the codebook, the same one for every method.
+        """Return unfitted features that learn the codebook, the same one for every method.
 
-        Their encoder leaves the k-means centres as they are; that of ScSPM
-        would scale them.
+        VQ keeps the k-means centers as they are; ScSPM's encoder would scale
+        them.
         """
-        plain = self.classifier(n_jobs).new_features()
-        plain.set_params(encoder=VQEncoder(self.codebook_size), random_state=self.codebook_key.seed)
-        return vary(plain, self.variant)
+        features = self.classifier(n_jobs).new_features()
+        features.set_params(
+            channels__0__encoder=VQEncoder(self.codebook_size), random_state=self.codebook_key.seed
+        )
+        return vary(features, self.variant)
 
 
 def digest(content: dict[str, Any]) -> str:
-    """A short name for parameters: the same whatever their order."""
+    """Return a short digest of parameters, independent of their order."""
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:20]

@@ -9,17 +9,8 @@ from typing import Any
 from .. import config
 from ..methods import METHODS
 from ..report.page import Table
-from .experiments import (
-    AS_IS,
-    FACTOR_SETS,
-    FACTORS,
-    NORMALIZED,
-    TABLES,
-    Column,
-    Options,
-    copies,
-    scaling,
-)
+from . import experiments
+from .experiments import AS_IS, FACTOR_SETS, FACTORS, NORMALIZED, TABLES, Column, Options
 from .published import published
 from .results import Results
 from .settings import Setting
@@ -30,33 +21,30 @@ Cells = dict[str, dict[str, Cell | None]]
 
 
 def copies_cells(results: Results, options: Options) -> Cells:
-    """Accuracy on LS with and without test images that have a copy in training."""
+    """Return the accuracy on LS with and without test images that have a training copy."""
     return {
         method: {
             "all test images": accuracy_cell(results, kept),
             "without copies of training images": accuracy_cell(results, left_out),
         }
-        for method, (kept, left_out) in copies(options).items()
+        for method, (kept, left_out) in experiments.copies(options).items()
     }
 
 
 def copies_table(results: Results, options: Options) -> Table:
-    """What leaving copies out of the test does."""
+    """Return a table of the effect of test images that have a training copy."""
     rows = []
-    for (method, line), settings in zip(
-        copies_cells(results, options).items(), copies(options).values(), strict=True
-    ):
-        kept, left_out = line.values()
-        assert kept is not None
-        assert left_out is not None
+    for method, halves in experiments.copies(options).items():
+        kept, left_out = (accuracy_cell(results, half) for half in halves)
         change = _signed(left_out.change_from(kept))
-        counts = _left_out(*(results.rows(half) for half in settings))
+        counts = _left_out(*(results.rows(half) for half in halves))
         rows.append(((method,), kept.lines(), left_out.lines(), (change,), (counts,)))
+    note = "Percent. Left out: test images per split that are exact copies of training images."
     return Table(
         "Copies in 15-Scene (LS)",
         ("method", "all test images", "without copies of training images", "change", "left out"),
         tuple(rows),
-        ("Percent. Left out: test images a split that are, bit for bit, also training images.",),
+        (note,),
     )
 
 
@@ -71,9 +59,9 @@ def _left_out(kept: Sequence[dict[str, Any]], left_out: Sequence[dict[str, Any]]
 
 
 def scaling_cells(results: Results, options: Options) -> Cells:
-    """Accuracy of BOF and SPM on OT, their histograms scaled in different ways."""
+    """Return the accuracy of BOF and SPM on OT for differently scaled histograms."""
     found: Cells = {}
-    for name, line in scaling(options).items():
+    for name, line in experiments.scaling(options).items():
         machine = name.partition(",")[0].capitalize()
         ours = name.endswith("(ours)") and not options.quick
         found[name] = {}
@@ -84,69 +72,60 @@ def scaling_cells(results: Results, options: Options) -> Cells:
 
 
 def scaling_table(results: Results, options: Options) -> Table:
-    """What the scale of the histograms does."""
+    """Return a table of the effect of the scale of the histograms."""
     rows = [
         ((name,), *_lines([line.get(kind) for kind in ("BOF", "SPM")]))
         for name, line in scaling_cells(results, options).items()
     ]
     stopped = [
         name
-        for name, line in scaling(options).items()
+        for name, line in experiments.scaling(options).items()
         if any("warnings" in row for cell in line.values() for row in results.rows(cell))
     ]
-    note = [f"Not trained to the end in 1000 passes: {', '.join(stopped)}."] if stopped else []
+    note = [f"Training not converged after 1000 passes: {', '.join(stopped)}."] if stopped else []
     return Table(
-        "Histograms on OT, scaled in different ways",
+        "Differently scaled histograms on OT",
         ("", "BOF", "SPM"),
         tuple(rows),
-        ("Percent." if options.quick else "Percent; in parentheses the paper's.", *note),
+        ("Percent." if options.quick else "Percent; in parentheses: the paper's.", *note),
     )
 
 
-OVERALL = "protocol: share of all test images, not mean over classes"
+OVERALL = "protocol: accuracy over all test images, not mean over classes"
 
 
 def factor_cells(results: Results, options: Options) -> Cells:
-    """Accuracy of LrrSPM where it differs from the paper, one thing changed at a time."""
-    found: Cells = {}
-    for factor in (AS_IS, *FACTORS):
-        name = f"{factor.group}: {factor.name}" if factor.group else factor.name
-        found[name] = {}
-        for dataset, train in FACTOR_SETS:
+    """Return the accuracy of LrrSPM with one factor changed at a time."""
+    factors = (AS_IS, *FACTORS)
+    found: Cells = {name: {} for name in (*(factor.title for factor in factors), OVERALL)}
+    for dataset, train in FACTOR_SETS:
+        column = f"{dataset}, {options.training(train)} per class"
+        for factor in factors:
             settings = factor.settings(dataset, train, options)
             paper = _paper(dataset, train) if factor is AS_IS and not options.quick else None
             cell = accuracy_cell(results, settings, paper) if settings else None
-            found[name][_set_title(dataset, train, options)] = cell
-    found[OVERALL] = {
-        _set_title(dataset, train, options): _overall(
-            results, AS_IS.settings(dataset, train, options)
-        )
-        for dataset, train in FACTOR_SETS
-    }
+            found[factor.title][column] = cell
+        found[OVERALL][column] = _overall(results, AS_IS.settings(dataset, train, options))
     return found
 
 
 def factor_table(results: Results, options: Options) -> Table:
-    """What each factor does to LrrSPM."""
+    """Return a table of the effect of each factor on LrrSPM."""
     found = factor_cells(results, options)
     base = found[AS_IS.name]
     rows = [((AS_IS.name,), *_lines(list(base.values())))]
     for name, line in found.items():
         if name != AS_IS.name:
             rows.append(((name,), *(_compared(cell, base[title]) for title, cell in line.items())))
-    return Table(
-        "LrrSPM, one factor changed at a time",
-        ("factor", *base),
-        tuple(rows),
-        (
-            "Percent, and the change from the first row, on the same splits. Nothing was chosen by "
-            "these numbers: they are measured on test images.",
-        ),
+    note = (
+        "Percent, and the change from the first row on the same splits. These numbers are from "
+        "test images, so nothing was chosen by them."
     )
+    return Table("LrrSPM, one factor changed at a time", ("factor", *base), tuple(rows), (note,))
 
 
 def say_factors(results: Results, options: Options) -> list[str]:
-    """For each data set how far we are from the paper, and which factors change most."""
+    """State for each data set the gap to the paper and the factors that matter most."""
     found = factor_cells(results, options)
     said = []
     for title, base in found[AS_IS.name].items():
@@ -158,55 +137,56 @@ def say_factors(results: Results, options: Options) -> list[str]:
             change = None if cell is None else cell.change_from(base)
             if change is not None and name != AS_IS.name:
                 changes[name] = change
-        up = sorted(changes, key=lambda name: -changes[name])[:4]
-        down = sorted(changes, key=lambda name: changes[name])[:3]
+        gains = sorted(changes, key=lambda name: -changes[name])[:4]
+        losses = sorted(changes, key=lambda name: changes[name])[:3]
+        up, down = (
+            "; ".join(f"{name} {changes[name]:+.2f}" for name in names) for names in (gains, losses)
+        )
         said.append(
             f"**{title}**: {base.mean - base.paper:+.2f} points from the paper, "
-            f"{base.deviations:+.1f} standard deviations. Most upwards: "
-            + "; ".join(f"{name} {changes[name]:+.2f}" for name in up)
-            + ". Most downwards: "
-            + "; ".join(f"{name} {changes[name]:+.2f}" for name in down)
-            + "."
+            f"{base.deviations:+.1f} standard deviations. Largest gains: {up}. Largest losses: "
+            f"{down}."
         )
     return said
 
 
 def say_readings(results: Results, options: Options) -> str:
-    """Which reading of Algorithm 1 is nearer to the paper: codes normalised or not."""
+    """State which reading of Algorithm 1 is closer to the paper: codes normalized or not."""
     compared: list[tuple[float, str]] = []
     nearer = 0
-    for title, plain, normalised in _both_readings(results, options):
-        if plain.paper is None or plain.mean is None or normalised.mean is None:
+    for title, plain, normalized in _both_readings(results, options):
+        if plain.paper is None or plain.mean is None or normalized.mean is None:
             continue
-        gaps = [abs(mean - plain.paper) for mean in (plain.mean, normalised.mean)]
+        gaps = [abs(mean - plain.paper) for mean in (plain.mean, normalized.mean)]
         nearer += gaps[0] < gaps[1]
-        ours = f"{plain.ours()} without, {normalised.ours()} with"
+        ours = f"{plain.ours()} without, {normalized.ours()} with"
         said = f"{title}: {ours}, {plain.paper:.2f} in the paper"
-        compared.append((abs(normalised.mean - plain.mean), said))
+        compared.append((abs(normalized.mean - plain.mean), said))
     if not compared:
         return ""
     return (
-        "Of the two readings of Algorithm 1 the one without normalised codes is nearer to the "
-        f"paper in {nearer} of {len(compared)} cells. They are furthest apart in "
+        "Of the two readings of Algorithm 1, the one without normalized codes is closer to the "
+        f"paper in {nearer} of {len(compared)} cells. The largest difference is in "
         f"{max(compared)[1]}."
     )
 
 
 def _both_readings(results: Results, options: Options) -> Iterator[tuple[str, Cell, Cell]]:
-    """Accuracies of LrrSPM, its codes not normalised and normalised, and where they stand."""
+    """Yield cells of LrrSPM with plain and with normalized codes, and where they are."""
     for table in TABLES:
         found = cells(table, results, options)
-        for title, normalised in found.get(NORMALIZED, {}).items():
+        for title, normalized in found.get(NORMALIZED, {}).items():
             if not title.endswith(", s"):
-                yield f"table {table[5:]}, {title}", found[config.METHOD][title], normalised
+                yield f"table {table[5:]}, {title}", found[config.METHOD][title], normalized
 
 
 def say_agreement(results: Results, options: Options) -> list[str]:
-    """For each method in how many cells it agrees with the paper."""
+    """State for each method in how many cells it agrees with the paper."""
     said = []
+    tables = [cells(table, results, options) for table in TABLES]
     for method in METHODS:
-        lines = [cells(table, results, options).get(method, {}) for table in TABLES]
-        far = [c.deviations for line in lines for c in line.values() if c.deviations is not None]
+        found = [cell for table in tables for cell in table.get(method, {}).values()]
+        far = [cell.deviations for cell in found if cell.deviations is not None]
         if far:
             near = sum(abs(deviations) <= 2 for deviations in far)
             above, below = (sum(sign * d > 2 for d in far) for sign in (1, -1))
@@ -220,10 +200,6 @@ def say_agreement(results: Results, options: Options) -> list[str]:
 def _paper(dataset: str, train: int) -> dict[str, Any] | None:
     table = next(t for t, columns in TABLES.items() if Column(dataset, train) in columns)
     return published(table, row=config.METHOD, dataset=dataset, train_per_class=train)
-
-
-def _set_title(dataset: str, train: int, options: Options) -> str:
-    return f"{dataset}, {options.training(train)} a class"
 
 
 def _overall(results: Results, settings: Sequence[Setting]) -> Cell:
@@ -246,13 +222,9 @@ def _signed(change: float | None) -> str:
     return NOT_RUN if change is None else f"{round(change, 2) + 0:+.2f}"
 
 
-STUDY_CELLS: dict[str, Callable[[Results, Options], Cells]] = {
-    "copies": copies_cells,
-    "scaling": scaling_cells,
-    "factors": factor_cells,
+STUDIES: dict[str, tuple[Callable[..., Cells], Callable[..., Table]]] = {
+    "copies": (copies_cells, copies_table),
+    "scaling": (scaling_cells, scaling_table),
+    "factors": (factor_cells, factor_table),
 }
-STUDY_TABLES: dict[str, Callable[[Results, Options], Table]] = {
-    "copies": copies_table,
-    "scaling": scaling_table,
-    "factors": factor_table,
-}
+"""The numbers of each study, and its table."""

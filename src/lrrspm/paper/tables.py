@@ -1,4 +1,4 @@
-"""Tables: our numbers, the paper's beneath them, and how far they are apart."""
+"""Tables: our numbers, the paper's below them, and the difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .. import config
 from ..methods import METHODS
 from ..report.page import Table
 from . import experiments
-from .experiments import BESIDE, OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
+from .experiments import OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
 from .notes import QUICK
 from .published import published, read_published
 from .results import Results
@@ -22,19 +22,19 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of ours over several splits, and the paper's where it has one.
+    """One number over several splits, and the paper's if it has one.
 
     Attributes
     ----------
     mean, std : float or None
-        None where nothing was run, or only one split.
+        None if too few splits were run.
     done, wanted : int
-        Splits.
+        Numbers of splits.
     paper, paper_std : float or None
     error : str or None
-        Why splits are missing, where that is known.
+        Why splits are missing, if known.
     other_data : bool
-        The images were not those that were published.
+        True if the images are not the published ones.
     """
 
     mean: float | None
@@ -48,14 +48,14 @@ class Cell:
 
     @property
     def deviations(self) -> float | None:
-        """Ours minus the paper's in standard deviations of both together."""
+        """Ours minus the paper's, in combined standard deviations."""
         if self.mean is None or self.std is None or self.paper is None or self.other_data:
             return None
         variance = self.std**2 + (self.paper_std or 0) ** 2
         return (self.mean - self.paper) / variance**0.5 if variance else None
 
     def lines(self) -> tuple[str, ...]:
-        """What a table shows: ours, the paper's in parentheses, how far they are apart."""
+        """Return the lines of a table cell: ours, the paper's in parentheses, the difference."""
         lines = [self.ours()]
         if self.paper is not None:
             lines.append(f"({_spread(self.paper, self.paper_std)})")
@@ -64,21 +64,21 @@ class Cell:
         return tuple(lines)
 
     def ours(self) -> str:
-        """Our number alone."""
+        """Return our number as text."""
         if self.mean is None:
             return "failed" if self.error else NOT_RUN
         missing = "" if self.done == self.wanted else f" ({self.done} of {self.wanted} splits)"
         return _spread(self.mean, self.std) + missing
 
     def change_from(self, base: Cell) -> float | None:
-        """Ours minus ours of another cell."""
+        """Return our mean minus that of another cell."""
         return None if self.mean is None or base.mean is None else self.mean - base.mean
 
 
 def accuracy_cell(
     results: Results, settings: Sequence[Setting], paper: dict[str, Any] | None = None
 ) -> Cell:
-    """Accuracy over splits."""
+    """Return the accuracy over splits."""
     rows = results.rows(settings)
     values = [row["accuracy"] for row in rows]
     errors = results.errors(settings)
@@ -95,30 +95,26 @@ def accuracy_cell(
 
 
 def seconds_cell(
-    results: Results,
-    settings: Sequence[Setting],
-    stages: Sequence[str],
-    paper: float | None,
+    results: Results, settings: Sequence[Setting], stages: Sequence[str], paper: float | None
 ) -> Cell:
-    """Mean seconds of some stages; our spread is not shown, the paper gives none."""
+    """Return the mean seconds of some stages; without spread, as in the paper."""
     rows = results.rows(settings)
     values = [sum(row["seconds"][stage] for stage in stages) for row in rows]
-    mean = fmean(values) if values else None
-    return Cell(mean, None, len(values), len(settings), paper)
+    return Cell(fmean(values) if values else None, None, len(values), len(settings), paper)
 
 
 def cells(table: str, results: Results, options: Options) -> dict[str, dict[str, Cell]]:
-    """Numbers of a table by row and column."""
+    """Return the numbers of a table by row and column."""
     found: dict[str, dict[str, Cell]] = {}
     for row, changes in table_rows(table, options).items():
         found[row] = {}
         for column in TABLES[table]:
             settings = cell_settings(column, changes, options)
-            # A quick run is something else than what the paper did.
+            # A quick run is not comparable with the paper.
             paper = None if options.quick else _published(table, row, column)
             if table == "table10":
-                for kind, stages in _TIMES.items():
-                    theirs = paper[_PUBLISHED_TIMES[kind]] if paper else None
+                for kind, (stages, field) in _TIMES.items():
+                    theirs = paper[field] if paper else None
                     cell = seconds_cell(results, settings, stages, theirs)
                     found[row][f"{column.dataset} {kind}"] = cell
                 continue
@@ -126,21 +122,21 @@ def cells(table: str, results: Results, options: Options) -> dict[str, dict[str,
             found[row][title] = accuracy_cell(results, settings, paper)
             if table in _WITH_SECONDS:
                 theirs = paper.get("seconds") if paper else None
-                stages = (*_TIMES["coding"], *_TIMES["classifying"])
-                found[row][f"{title}, s"] = seconds_cell(results, settings, stages, theirs)
+                cell = seconds_cell(results, settings, ("encode", "train", "test"), theirs)
+                found[row][f"{title}, s"] = cell
     return found
 
 
-_TIMES = {"coding": ("encode",), "classifying": ("train", "test")}
-_PUBLISHED_TIMES = {"coding": "coding", "classifying": "classification"}
+# Columns of table 10: stages of ours, and a field of the paper's cells.
+_TIMES = {"coding": (("encode",), "coding"), "classifying": (("train", "test"), "classification")}
 _WITH_SECONDS = ("table3", "table4", "table5")
 
 
 def make_table(table: str, results: Results, options: Options) -> Table:
-    """A table of the paper."""
+    """Return a table of the paper."""
     found = cells(table, results, options)
     if not found:
-        return Table(_table_title(table), ("method",), ((("none of the methods chosen",),),))
+        return Table(_table_title(table), ("method",), ((("no method selected",),),))
     header = list(next(iter(found.values())))
     rows = [((row,), *(cell.lines() for cell in line.values())) for row, line in found.items()]
     rows += [] if options.quick else _quoted(table, header)
@@ -153,16 +149,12 @@ def _table_title(table: str) -> str:
 
 
 def _quoted(table: str, header: Sequence[str]) -> list[tuple[tuple[str, ...], ...]]:
-    """Rows of the paper that it quotes from elsewhere, and that nobody runs."""
-    names = {cell["row"] for cell in read_published()[table]["cells"]}
-    rows = []
-    for name in sorted(names - set(METHODS)):
-        line: list[tuple[str, ...]] = [(name,)]
-        for title in header:
-            cell = published(table, row=name, dataset=title)
-            spread = ("", f"({_spread(cell['accuracy'], cell['std'])})") if cell else ("",)
-            line.append(spread)
-        rows.append(tuple(line))
+    """Return rows that the paper quotes from elsewhere, which we do not run."""
+    rows: list[tuple[tuple[str, ...], ...]] = []
+    for name in sorted({cell["row"] for cell in read_published()[table]["cells"]} - set(METHODS)):
+        found = [published(table, row=name, dataset=title) for title in header]
+        line = [("", f"({_spread(c['accuracy'], c['std'])})") if c else ("",) for c in found]
+        rows.append(((name,), *line))
     return rows
 
 
@@ -172,39 +164,31 @@ def _notes(table: str, found: dict[str, dict[str, Cell]], options: Options) -> l
     notes.append(_about(table, options))
     notes += [f"Failed: {error}" for error in dict.fromkeys(c.error for c in every if c.error)]
     if any(cell.other_data for cell in every):
-        notes.append("Not compared: made from other images than the published ones.")
+        notes.append("Not compared: the images are not the published ones.")
     if any(cell.mean is None and not cell.error for cell in every):
-        notes.append(
-            f"{NOT_RUN.capitalize()}: the data set is not here, or it was not asked for; "
-            "`lrrspm datasets` tells."
-        )
+        notes.append("Not run: data set missing, or not requested; see `lrrspm datasets`.")
     return notes
 
 
 def _about(table: str, options: Options) -> str:
     if table == "table10":
         return (
-            f"Seconds with {options.training(experiments.TIMED)} training images a class (the "
-            "paper does not say how many): coding of all images on all cores, without reading and "
-            "SIFT; training and testing of one split."
-            + ("" if options.quick else " In parentheses the paper's, on its machine.")
+            f"Seconds with {options.training(experiments.TIMED)} training images per class (the "
+            "paper does not say how many): coding all images on all cores, without reading and "
+            "SIFT; training and testing on one split."
+            + ("" if options.quick else " In parentheses: the paper's, on its machine.")
         )
-    about = "Percent, mean of the classes' accuracies"
+    about = "Mean per-class accuracy, percent"
     if table in _WITH_SECONDS:
-        about += "; s: seconds of coding all images, training and testing one split, on all cores"
+        about += "; s: seconds to code all images and to train and test on one split, on all cores"
     if options.codebook == ALL_IMAGES:
-        about += ". One codebook from all images, test images included, as the authors did"
+        about += ". One codebook from all images, including test images, as the authors did"
         if OWN_CODEBOOK in table_rows(table, options):
-            about += " (where the row says so one for each split, from its training images alone)"
+            about += " (rows that say so: one per split, from its training images only)"
     else:
-        about += ". A codebook for each split, from its training images alone"
-    return about + ("." if options.quick else _COMPARED)
-
-
-_COMPARED = (
-    ". In parentheses the paper's; sd: how far ours is from it in standard deviations of both "
-    "together."
-)
+        about += ". One codebook per split, from its training images only"
+    compared = ". In parentheses: the paper's. sd: the difference in combined standard deviations."
+    return about + ("." if options.quick else compared)
 
 
 def _title(table: str, column: Column, options: Options) -> str:
@@ -212,11 +196,11 @@ def _title(table: str, column: Column, options: Options) -> str:
         return f"k = {column.codebook_size}"
     if table in ("table4", "table5"):
         return column.dataset
-    return f"{options.training(column.train_per_class)} a class"
+    return f"{options.training(column.train_per_class)} per class"
 
 
 def _published(table: str, row: str, column: Column) -> dict[str, Any] | None:
-    where: dict[str, Any] = {"row": config.METHOD if row in BESIDE else row}
+    where: dict[str, Any] = {"row": config.METHOD if row in experiments.EXTRA_ROWS else row}
     where["dataset"] = column.dataset
     if table != "table10":
         where |= {"train_per_class": column.train_per_class, "codebook_size": column.codebook_size}

@@ -8,7 +8,7 @@ from typing import Any
 from PIL import Image
 
 from ..evaluation.mistakes import Mistake
-from ..images import ImageError, colours
+from ..images import ImageError, read_thumbnail
 from .draw import evidence_limit, lay_over
 from .page import data_uri
 
@@ -30,7 +30,7 @@ def show(mistake: Mistake) -> dict[str, Any]:
         "error": "",
     }
     try:
-        image = colours(mistake.path, SIDE)
+        image = read_thumbnail(mistake.path, SIDE)
         examined = mistake.model.examine(mistake.path)
     except ImageError as error:  # the file has changed since the test
         return {**shown, "error": error.reason}

@@ -1,8 +1,7 @@
-"""A model behind HTTP: a page to drop pictures on, and the API that the page uses.
+"""Serve a model over HTTP: an API, and a web page that uses it.
 
-``connection.py`` is what every connection keeps to, ``gate.py`` what every
-request passes: who may ask, how much, for how long.
-``app.py`` has the addresses, ``answers.py`` what they answer, ``work.py`` what
-is computed for them, ``run.py`` the start and the end. The page is in
-``static``. Needs the extra ``lrrspm[serve]``.
+``connection.py`` guards connections, ``middleware.py`` requests. ``app.py``
+has the routes, ``schemas.py`` their JSON, ``errors.py`` their error
+responses, ``worker.py`` the computation, ``runner.py`` start and shutdown.
+The page is in ``static``. Needs the extra ``lrrspm[serve]``.
 """

@@ -1,4 +1,8 @@
-"""What a connection keeps to before there is a request for the gate to look at."""
+"""HTTP connections with a limit on their number and on the time for request headers.
+
+uvicorn has neither: its ``limit_concurrency`` counts a connection once its
+headers are there, and its timeout is for connections kept alive after a response.
+"""
 
 from __future__ import annotations
 
@@ -12,97 +16,90 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .gate import HEADERS, complain, problem
+from .errors import error_response, print_error
+from .middleware import HEADERS
 
-# Seconds that the first line and the headers of a request may take.
-_PATIENCE = 10.0
-# Open files that the system is asked for, where it would give fewer.
-_FILES = 8192
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# Seconds for a request's first line and headers.
+_HEADER_SECONDS = 10.0
+# Open files to request from the system, if its limit is lower.
+_OPEN_FILES = 8192
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Connection(H11Protocol):
-    """A connection whose headers may not take for ever, and one of not too many.
-
-    What is wrong before the gate is reached is answered as it would there.
-    """
+    """An HTTP connection; errors that no request has reached are JSON as well."""
 
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > _most():
-            self._refuse(503, "too many connections; try again")
+        if len(self.connections) > _max_connections():
+            self._reject(503, "Too many connections; try again")
         else:
-            self._await_headers()
+            self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
-            self._await_headers()
-        else:
+        if self.conn.their_state is not h11.IDLE:
             self._stop_timer()
+        elif self._timer is None:
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "this is no sound HTTP request")
+        self._reject(400, "Malformed HTTP request")
 
-    def _await_headers(self) -> None:
-        if self._timer is None:
-            self._timer = self.loop.call_later(_PATIENCE, self._too_slow)
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(_HEADER_SECONDS, self._time_out)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _too_slow(self) -> None:
-        begun, _ = self.conn.trailing_data
-        if begun:
-            self._refuse(408, f"the headers were not complete after {_PATIENCE:g} seconds")
-        else:  # browsers connect ahead of need, and would take an answer for one to a later request
+    def _time_out(self) -> None:
+        if self.conn.trailing_data[0]:
+            self._reject(408, f"Headers not complete after {_HEADER_SECONDS:g} seconds")
+        else:  # browsers connect ahead, and would match a response to their next request
             self.transport.close()
 
-    def _refuse(self, status: int, error: str) -> None:
-        """Answer, unless an answer has begun, and hang up."""
+    def _reject(self, status: int, error: str) -> None:
+        """Send an error response, unless a response has begun, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            answer = problem(
+            response = error_response(
                 status, error, **HEADERS, **{"Cache-Control": "no-store", "Connection": "close"}
             )
             start = h11.Response(
-                status_code=status, headers=answer.raw_headers, reason=HTTPStatus(status).phrase
+                status_code=status, headers=response.raw_headers, reason=HTTPStatus(status).phrase
             )
-            for event in (start, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+            for event in (start, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         if self.cycle is not None:
-            self.cycle.disconnected = True  # what the gate answers goes nowhere
+            self.cycle.disconnected = True  # discard what the application still sends
         self.transport.close()
 
 
 @cache
-def _most() -> int:
-    """How many connections there may be: half of the files that may be open.
-
-    The others are for uploads, and for those who are to be turned away.
-    """
+def _max_connections() -> int:
+    """Return half of the file limit, raised first; the rest is for uploads and rejections."""
     if sys.platform == "win32":
-        return _FILES // 2
+        return _OPEN_FILES // 2
     import resource
 
-    files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
-    if files != resource.RLIM_INFINITY and files < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return max(files, most) // 2
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted) // 2
 
 
 def on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """In place of many tracebacks, a line where there is no room for a connection."""
+    """Print one line, not many tracebacks, when no connection can be accepted."""
     error = context.get("exception")
-    if isinstance(error, OSError) and error.errno in _NO_ROOM:
-        complain(f"connections have to wait: {error.strerror}")
+    if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+        print_error(f"cannot accept connections: {error.strerror}")
     else:
         loop.default_exception_handler(context)

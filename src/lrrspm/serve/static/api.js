@@ -1,20 +1,20 @@
-// Questions to the server.
+// Requests to the server.
 
-import { UNREADABLE, canBeRead } from "./picture.js";
+import { UNREADABLE, isReadable } from "./image.js";
 
 const TRIES = 5;
-const PASSING = [408, 503]; // about the server's day, not about what was asked
+const TEMPORARY = [408, 503]; // the same request may succeed later
 
-// Why there is no answer, for people; what is passing may be tried again.
+// A failed request, with a reason for people; a temporary one may be tried again.
 class Failure extends Error {
-  constructor(reason, passing = false) {
+  constructor(reason, temporary = false) {
     super(reason);
-    this.passing = passing;
+    this.temporary = temporary;
   }
 }
 
-// An answer's JSON; whatever goes wrong becomes a Failure.
-export async function ask(address, options) {
+// Return the JSON of a response; every error becomes a Failure.
+export async function request(address, options) {
   for (let attempt = 1; ; attempt += 1) {
     let response;
     let body;
@@ -22,12 +22,12 @@ export async function ask(address, options) {
       response = await fetch(address, options);
       body = await response.json();
     } catch {
-      throw new Failure("no answer; is the server still running?", true);
+      throw new Failure("no response; is the server still running?", true);
     }
     if (response.ok) return body;
     if (response.status !== 503 || attempt === TRIES) {
-      const reason = body.error ?? `the server answered ${response.status}`;
-      throw new Failure(reason, PASSING.includes(response.status));
+      const reason = body.error ?? `the server responded with ${response.status}`;
+      throw new Failure(reason, TEMPORARY.includes(response.status));
     }
     const seconds = Number(response.headers.get("Retry-After")) || 1;
     await new Promise((resolve) => setTimeout(resolve, 1000 * seconds * attempt));
@@ -35,24 +35,24 @@ export async function ask(address, options) {
 }
 
 export function readCard() {
-  return ask("/api/model");
+  return request("/api/model");
 }
 
-// The evidence for a class of a picture; null is the best class.
+// Return the evidence for a class in an image; null is the best class.
 export async function explain(item, label) {
-  const wanted = new URLSearchParams();
-  if (label !== null) wanted.set("label", label);
-  if (item.usePreview && !item.preview) wanted.set("preview", "true");
+  const query = new URLSearchParams();
+  if (label !== null) query.set("label", label);
+  if (item.usePreview && !item.preview) query.set("preview", "true");
   const form = new FormData();
   form.append("file", item.file, item.name);
   try {
-    return await ask(`/api/explain?${wanted}`, { method: "POST", body: form });
+    return await request(`/api/explain?${query}`, { method: "POST", body: form });
   } catch (error) {
-    // To the browser a file that has gone or changed is an upload that failed, like any other.
-    if (error.passing && !(await canBeRead(item.file))) throw new Failure(UNREADABLE);
-    // The list has the name already.
-    const before = `${item.name}: `;
-    if (error.message.startsWith(before)) error.message = error.message.slice(before.length);
+    // For the browser, a file that was deleted or changed is just a failed upload.
+    if (error.temporary && !(await isReadable(item.file))) throw new Failure(UNREADABLE);
+    // The page shows the name already.
+    const prefix = `${item.name}: `;
+    if (error.message.startsWith(prefix)) error.message = error.message.slice(prefix.length);
     throw error;
   }
 }

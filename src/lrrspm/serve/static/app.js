@@ -1,39 +1,39 @@
-// The page: pictures come in, each is explained by the server, one is shown.
+// The page: a list of images, each explained by the server, one of them shown.
 
 import { explain, readCard } from "./api.js";
-import { UNREADABLE, drawThumb, shownByBrowser } from "./picture.js";
-import { drawBars, headline, inWords, megabytes, showCard, signed, tells } from "./parts.js";
+import { UNREADABLE, decodeInBrowser, drawThumb } from "./image.js";
+import { drawBars, headline, isDecisive, megabytes, showCard, signed, summarize } from "./parts.js";
 
-const AT_ONCE = 2; // requests; the server has a queue, but other clients wait in it too
+const AT_ONCE = 2; // requests; the server has a queue, which other clients share
 const $ = (id) => document.getElementById(id);
 
 let card = null;
 let items = [];
 let chosen = null;
-let everyClass = false;
+let allClasses = false;
 let running = 0;
 
-// Marks of direction, with which a name reads as another one, written out as the server does.
-function withoutMarks(name) {
+// Escape direction marks, which make a name look like another one, as the server does.
+function escapeMarks(name) {
   return name.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
     (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-// A folder that is dropped comes as a file, which cannot be read.
+// A dropped folder appears as an unreadable file.
 function add(files, folders = []) {
   const fresh = [...files].map((file, i) => ({
     file,
     folder: folders[i] ?? false,
-    name: withoutMarks(file.name) || "pasted picture",
+    name: escapeMarks(file.name) || "pasted image",
     url: URL.createObjectURL(file),
     state: "waiting",
     error: null,
-    passing: false, // whether the error may be gone when it is tried again
-    problem: null, // what went wrong since the first answer
-    label: null, // the class whose evidence is wanted
-    seen: null, // the class whose evidence was shown last
-    turn: 0, // how often a class was chosen
-    answers: new Map(), // by class; the first one under null too
+    temporary: false, // whether another try may succeed
+    problem: null, // error since the first response
+    label: null, // class whose evidence is requested
+    seen: null, // class whose evidence was shown last
+    turn: 0, // number of times a class was chosen
+    results: new Map(), // by class; the first one also under null
     usePreview: false,
     preview: null,
   }));
@@ -41,121 +41,123 @@ function add(files, folders = []) {
   items.push(...fresh);
   fresh.forEach(addToList);
   if (!chosen) choose(fresh[0]);
-  showPlaces();
-  work();
+  showSections();
+  startNext();
 }
 
-function work() {
+function startNext() {
   while (running < AT_ONCE) {
-    const item = items.find((one) => one.state === "waiting" && !one.begun);
+    const item = items.find((one) => one.state === "waiting" && !one.started);
     if (!item) return;
-    item.begun = true;
+    item.started = true;
     running += 1;
-    look(item).finally(() => {
+    load(item).finally(() => {
       running -= 1;
-      work();
+      startNext();
     });
   }
 }
 
-// The first answer for a picture: its classes, and the evidence for the best one.
-async function look(item) {
+// Load the classes of an image, and the evidence for the best one.
+async function load(item) {
   const most = card?.limits.file_bytes ?? Infinity;
   try {
-    if (item.folder) throw new Error("this is a folder; drop the pictures in it instead");
+    if (item.folder) throw new Error("this is a folder; drop the images in it instead");
     if (item.file.size > most) {
       throw new Error(
-        `${megabytes(item.file.size)} MB are more than ${megabytes(most)} MB; shrink it first`,
+        `file is larger than ${megabytes(most)} MB; shrink it first`,
       );
     }
-    let picture = await shownByBrowser(item);
-    item.usePreview = !picture;
-    let answer = await explain(item, null);
-    // The browser may not have turned it upright, and then the map would not lie over it.
-    if (picture && !fits(picture, answer)) {
+    let image = await decodeInBrowser(item);
+    item.usePreview = !image;
+    let result = await explain(item, null);
+    // If the browser did not rotate it upright, the map would not match.
+    if (image && !matches(image, result)) {
       item.usePreview = true;
-      answer = await explain(item, null);
+      result = await explain(item, null);
     }
-    if (answer.preview) {
-      item.preview = answer.preview;
-      picture = new Image();
-      picture.src = answer.preview;
-      await picture.decode();
+    if (result.preview) {
+      item.preview = result.preview;
+      image = new Image();
+      image.src = result.preview;
+      await image.decode();
     }
-    keep(item, answer);
-    item.answers.set(null, answer);
-    item.label = answer.label;
+    keep(item, result);
+    item.results.set(null, result);
+    item.label = result.label;
     item.state = "done";
-    drawThumb(item.thumb, picture);
+    drawThumb(item.thumb, image);
   } catch (error) {
     item.state = "failed";
     item.error = error.message;
-    item.passing = error.passing ?? false;
+    item.temporary = error.temporary ?? false;
   }
   if (!items.includes(item)) return;
   showInList(item);
   if (item === chosen) show();
-  say(item);
+  announce(item);
 }
 
-// The pictures that failed for no fault of theirs.
-function lookAgain() {
-  const again = items.filter((item) => item.state === "failed" && item.passing);
+// Try again with the images that failed for a temporary reason.
+function retry() {
+  const again = items.filter((item) => item.state === "failed" && item.temporary);
   for (const item of again) {
-    Object.assign(item, { state: "waiting", begun: false, error: null });
+    Object.assign(item, { state: "waiting", started: false, error: null });
     showInList(item);
   }
-  chosen.button.focus(); // the button goes
+  chosen.button.focus(); // the button disappears
   show();
-  work();
+  startNext();
 }
 
-function fits(picture, answer) {
-  return picture.naturalWidth === answer.width && picture.naturalHeight === answer.height;
+function matches(image, result) {
+  return image.naturalWidth === result.width && image.naturalHeight === result.height;
 }
 
-function keep(item, answer) {
-  item.answers.set(answer.label, answer);
+function keep(item, result) {
+  item.results.set(result.label, result);
 }
 
-// Another class of the chosen picture.
+// Show the evidence for another class of the chosen image.
 async function switchTo(label) {
   const item = chosen;
   item.turn += 1;
   const turn = item.turn;
   item.label = label;
   item.problem = null;
-  if (!item.answers.has(label)) {
+  if (!item.results.has(label)) {
     showEvidence();
     try {
       keep(item, await explain(item, label));
     } catch (error) {
-      // Another class may be wanted by now, or an earlier question may have had its answer.
-      if (turn !== item.turn || item.answers.has(label)) return;
+      // Meanwhile another class was chosen, or an earlier request succeeded.
+      if (turn !== item.turn || item.results.has(label)) return;
       item.label = item.seen;
-      item.problem = `${label} cannot be shown: ${error.message}`;
+      item.problem = `cannot show ${label}: ${error.message}`;
       if (item === chosen) showBars();
     }
   }
   if (item !== chosen) return;
   showEvidence();
-  if (item.problem) $("message").scrollIntoView({ block: "nearest" }); // a phone shows other parts
-  else say(item);
+  if (item.problem) $("message").scrollIntoView({ block: "nearest" }); // out of view on a phone
+  else announce(item);
 }
 
-function say(item) {
+function announce(item) {
   if (item.state === "failed") {
-    // The chosen one's reason is an alert already.
+    // The error of the chosen image is an alert already.
     if (item !== chosen) $("status").textContent = `${item.name}: ${item.error}`;
   } else if (item === chosen && item.state === "done") {
-    const answer = item.answers.get(item.label);
-    if (!answer) return;
-    const found = tells(answer) ? `${answer.label}, score ${signed(answer.score)}` : inWords(answer);
+    const result = item.results.get(item.label);
+    if (!result) return;
+    const found = isDecisive(result)
+      ? `${result.label}, score ${signed(result.score)}`
+      : summarize(result);
     $("status").textContent = `${item.name}: ${found}`;
   }
 }
 
-// The list of pictures.
+// The list of images.
 
 function addToList(item) {
   const row = document.createElement("li");
@@ -173,10 +175,10 @@ function addToList(item) {
   remove.className = "remove";
   remove.textContent = "×";
   remove.setAttribute("aria-label", `Remove ${item.name}`);
-  remove.addEventListener("click", () => drop(item));
+  remove.addEventListener("click", () => discard(item));
   row.append(button, remove);
   Object.assign(item, { row, button, title, detail });
-  $("pictures").append(row);
+  $("images").append(row);
   showInList(item);
 }
 
@@ -184,8 +186,8 @@ function showInList(item) {
   item.button.classList.toggle("waiting", item.state === "waiting");
   item.button.classList.toggle("failed", item.state === "failed");
   item.button.setAttribute("aria-current", String(item === chosen));
-  const best = item.answers.get(null);
-  item.title.textContent = best ? headline(best) : item.state === "failed" ? "Not read" : "…";
+  const best = item.results.get(null);
+  item.title.textContent = best ? headline(best) : item.state === "failed" ? "Failed" : "…";
   item.detail.textContent = item.state === "failed" ? `${item.name}: ${item.error}` : item.name;
   item.button.title = item.name;
   if (!best) item.thumb.textContent = item.state === "failed" ? "!" : "";
@@ -194,7 +196,7 @@ function showInList(item) {
 function moveInList(event, item) {
   const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
   if (event.key === "Delete") {
-    drop(item);
+    discard(item);
   } else if (step) {
     const next = items[items.indexOf(item) + step];
     if (next) choose(next, true);
@@ -204,7 +206,7 @@ function moveInList(event, item) {
   event.preventDefault();
 }
 
-function drop(item) {
+function discard(item) {
   const index = items.indexOf(item);
   const focused = item.row.contains(document.activeElement);
   items.splice(index, 1);
@@ -215,7 +217,7 @@ function drop(item) {
     const next = items[Math.min(index, items.length - 1)];
     if (next) choose(next, focused);
   }
-  showPlaces();
+  showSections();
   if (!items.length) $("choose").focus();
 }
 
@@ -223,19 +225,19 @@ function choose(item, focus = false) {
   const before = chosen;
   chosen = item;
   if (before) {
-    before.problem = null; // it has been seen
+    before.problem = null; // it was seen
     showInList(before);
   }
   showInList(item);
   if (focus) item.button.focus();
   item.row.scrollIntoView({ block: "nearest", inline: "nearest" });
   show();
-  say(item);
+  announce(item);
 }
 
-// The chosen picture.
+// The chosen image.
 
-function showPlaces() {
+function showSections() {
   const any = items.length > 0;
   document.querySelector("main").classList.toggle("busy", any);
   $("drop").hidden = any;
@@ -249,68 +251,68 @@ function show() {
   const failed = item.state === "failed";
   $("stack").hidden = failed;
   $("controls").hidden = failed;
-  $("again").hidden = !(failed && item.passing);
+  $("again").hidden = !(failed && item.temporary);
   $("result").hidden = !done;
-  alarm(item.error);
+  showError(item.error);
   $("caption").textContent = item.name;
-  $("picture").alt = item.name;
+  $("image").alt = item.name;
   $("stack").classList.toggle("waiting", !done);
   if (!done) {
     $("map").removeAttribute("src");
     $("legend-label").textContent = "";
     if (!failed) size(3, 2);
-    if (item.state === "waiting") $("picture").removeAttribute("src");
+    if (item.state === "waiting") $("image").removeAttribute("src");
     return;
   }
-  const best = item.answers.get(null);
+  const best = item.results.get(null);
   size(best.width, best.height);
-  $("picture").src = item.preview ?? item.url;
+  $("image").src = item.preview ?? item.url;
   showBars();
   showEvidence();
 }
 
-// As large as there is room for, in its own shape.
+// Fill the available space, at the image's aspect ratio.
 function size(width, height) {
   $("stack").style.aspectRatio = `${width} / ${height}`;
   $("stack").style.width = `min(100%, calc(68vh * ${width / height}))`;
 }
 
 function showBars() {
-  const classes = chosen.answers.get(null).classes;
-  const shown = drawBars($("bars"), classes, chosen.label, everyClass, switchTo);
-  $("more").hidden = shown === classes.length && !everyClass;
-  $("more").textContent = everyClass ? "Show fewer" : `Show all ${classes.length} classes`;
-  $("more").setAttribute("aria-expanded", String(everyClass));
+  const classes = chosen.results.get(null).classes;
+  const shown = drawBars($("bars"), classes, chosen.label, allClasses, switchTo);
+  $("more").hidden = shown === classes.length && !allClasses;
+  $("more").textContent = allClasses ? "Show fewer" : `Show all ${classes.length} classes`;
+  $("more").setAttribute("aria-expanded", String(allClasses));
 }
 
-// The evidence for the wanted class, or that it is still to come.
+// Show the evidence for the requested class, or that it is being loaded.
 function showEvidence() {
-  const best = chosen.answers.get(null);
-  const answer = chosen.answers.get(chosen.label);
+  const best = chosen.results.get(null);
+  const result = chosen.results.get(chosen.label);
   const caption = [chosen.name, `${best.width} × ${best.height}`];
   $("best").textContent = headline(best);
-  $("stack").classList.toggle("waiting", !answer);
-  alarm(chosen.problem);
-  if (answer) {
-    chosen.seen = answer.label;
-    $("sum").textContent = inWords(answer);
-    $("map").src = answer.map;
-    caption.push(`${answer.milliseconds.toFixed(0)} ms`);
+  $("stack").classList.toggle("waiting", !result);
+  showError(chosen.problem);
+  if (result) {
+    chosen.seen = result.label;
+    $("sum").textContent = summarize(result);
+    $("map").src = result.map;
+    caption.push(`${result.milliseconds.toFixed(0)} ms`);
   } else {
-    $("sum").textContent = `The evidence for ${chosen.label} is on its way …`;
+    $("sum").textContent = `Loading the evidence for ${chosen.label} …`;
     $("map").removeAttribute("src");
   }
-  $("legend-label").textContent = answer ? answer.label : "";
-  $("map").alt = answer ? `Evidence for ${answer.label}` : "";
+  $("legend-label").textContent = result ? result.label : "";
+  $("map").alt = result ? `Evidence for ${result.label}` : "";
   $("caption").textContent = caption.join(" · ");
 }
 
-function alarm(reason) {
+function showError(reason) {
   $("message").hidden = reason === null;
-  $("message").textContent = reason ?? "";
+  $("message").textContent = reason ? reason[0].toUpperCase() + reason.slice(1) : "";
 }
 
-// What people do.
+// Events.
 
 function fade() {
   $("stack").style.setProperty("--evidence", $("opacity").value / 100);
@@ -318,20 +320,20 @@ function fade() {
 }
 
 $("opacity").addEventListener("input", fade);
-$("again").addEventListener("click", lookAgain);
-$("picture").addEventListener("error", () => {
+$("again").addEventListener("click", retry);
+$("image").addEventListener("error", () => {
   if (chosen?.state !== "done") return;
   chosen.problem = UNREADABLE;
-  alarm(chosen.problem);
+  showError(chosen.problem);
 });
 for (const id of ["choose", "add"]) $(id).addEventListener("click", () => $("files").click());
 $("files").addEventListener("change", () => {
   add($("files").files);
   $("files").value = "";
 });
-$("clear").addEventListener("click", () => [...items].forEach(drop));
+$("clear").addEventListener("click", () => [...items].forEach(discard));
 $("more").addEventListener("click", () => {
-  everyClass = !everyClass;
+  allClasses = !allClasses;
   showBars();
 });
 document.addEventListener("paste", (event) => add(event.clipboardData.files));

@@ -1,8 +1,8 @@
-// The API's description, from its schema.
+// Documentation of the API, from its schema.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 
-function made(kind, text, name = "") {
+function create(kind, text, name = "") {
   const element = document.createElement(kind);
   element.textContent = text;
   element.className = name;
@@ -10,14 +10,14 @@ function made(kind, text, name = "") {
 }
 
 function table(rows) {
-  const place = made("div", "", "scroll");
+  const place = create("div", "", "scroll");
   const body = document.createElement("tbody");
   for (const cells of rows) {
     const row = document.createElement("tr");
     const [first, ...rest] = cells;
     const head = document.createElement("td");
-    head.append(made("code", first));
-    row.append(head, ...rest.map((text) => made("td", text)));
+    head.append(create("code", first));
+    row.append(head, ...rest.map((text) => create("td", text)));
     body.append(row);
   }
   const whole = document.createElement("table");
@@ -49,19 +49,19 @@ function fields(schema, node) {
 
 function operation(schema, address, verb, one) {
   const title = document.createElement("h2");
-  title.append(made("span", verb.toUpperCase(), "verb"), made("code", address));
-  const parts = [title, made("p", one.description ?? "")];
+  title.append(create("span", verb.toUpperCase(), "verb"), create("code", address));
+  const parts = [title, create("p", one.description ?? "")];
   const form = one.requestBody?.content["multipart/form-data"];
-  if (form) parts.push(made("h3", "Form"), table(fields(schema, form.schema)));
+  if (form) parts.push(create("h3", "Form"), table(fields(schema, form.schema)));
   if (one.parameters) {
     const rows = one.parameters.map((p) => [p.name, kind(schema, p.schema), p.description ?? ""]);
-    parts.push(made("h3", "In the address, after ?"), table(rows));
+    parts.push(create("h3", "Query parameters"), table(rows));
   }
-  const answer = one.responses["200"].content["application/json"].schema;
-  parts.push(made("h3", `Answer: ${kind(schema, answer)}`), table(fields(schema, answer)));
-  const problems = Object.entries(one.responses).filter(([status]) => status !== "200");
-  if (problems.length) {
-    parts.push(made("h3", "Problems"), table(problems.map(([s, p]) => [s, p.description])));
+  const response = one.responses["200"].content["application/json"].schema;
+  parts.push(create("h3", `Response: ${kind(schema, response)}`), table(fields(schema, response)));
+  const errors = Object.entries(one.responses).filter(([status]) => status !== "200");
+  if (errors.length) {
+    parts.push(create("h3", "Errors"), table(errors.map(([s, p]) => [s, p.description])));
   }
   return parts;
 }
@@ -73,17 +73,17 @@ document.getElementById("shell").textContent = [
   `curl ${location.origin}/api/model`,
 ].join("\n");
 try {
-  const schema = await ask("/openapi.json");
+  const schema = await request("/openapi.json");
   for (const [address, verbs] of Object.entries(schema.paths)) {
     for (const [verb, one] of Object.entries(verbs)) {
       place.append(...operation(schema, address, verb, one));
     }
   }
-  const shared = ["ClassScore", "Prediction", "Refusal", "Patches", "HeldOut", "Accepts"];
+  const shared = ["ClassScore", "Prediction", "ErrorItem", "Patches", "HeldOut", "Limits"];
   for (const name of shared) {
     const node = schema.components.schemas[name];
-    place.append(made("h2", name), made("p", node.description ?? ""), table(fields(schema, node)));
+    place.append(create("h2", name), create("p", node.description ?? ""), table(fields(schema, node)));
   }
 } catch (error) {
-  place.append(made("p", error.message));
+  place.append(create("p", error.message));
 }

@@ -1,9 +1,9 @@
-// Parts of the page that only show: bars and the model's card.
+// Parts of the page that only display: bars, sentences, and facts about the model.
 
 const FEW = 10;
 const $ = (id) => document.getElementById(id);
 
-// A number with its sign, the minus being as wide as the plus.
+// Format a number with its sign; the minus sign is as wide as the plus.
 export function signed(value) {
   const text = Math.abs(value).toFixed(2);
   return (value < 0 ? "\u2212" : "+") + text;
@@ -14,7 +14,7 @@ export function megabytes(bytes) {
   return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
 }
 
-// Bars of the best classes, and of the chosen one, from a common zero; returns how many.
+// Draw bars of the best classes and the chosen one, from a common zero; return how many.
 export function drawBars(place, classes, label, all, onChoose) {
   const shown = classes.filter((one, i) => all || i < FEW || one.label === label);
   const least = Math.min(0, ...shown.map((one) => one.score));
@@ -48,43 +48,45 @@ function drawBar({ label, score }, least, span, chosen, onChoose) {
   return bar;
 }
 
-// What a picture is taken for, if anything on it counted.
-export function headline(answer) {
-  return tells(answer) ? answer.label : "Nothing to see";
+// Return the best class, if any evidence was found.
+export function headline(result) {
+  return isDecisive(result) ? result.label : "No evidence";
 }
 
-export function inWords(answer) {
-  if (!tells(answer)) return "Nothing in it speaks for or against any class: all scores are equal.";
-  const { label, score, intercept } = answer;
+export function summarize(result) {
+  if (!isDecisive(result)) {
+    return "The image has no evidence for or against any class: all scores are equal.";
+  }
+  const { label, score, intercept } = result;
   const evidence = `The evidence for ${label} adds up to ${signed(score - intercept)}`;
-  if (intercept === 0) return `${evidence}, its score.`;
-  return `${evidence}; with the intercept of ${signed(intercept)} that is its score.`;
+  if (intercept === 0) return `${evidence}, which is its score.`;
+  return `${evidence}; adding the intercept of ${signed(intercept)} gives its score.`;
 }
 
-// A black picture has the same score for every class, and the first would win.
-export function tells({ classes }) {
+// A black image has the same score for every class, and the first class would win.
+export function isDecisive({ classes }) {
   return classes.some(({ score }) => score !== classes[0].score);
 }
 
 export function showCard(card) {
-  const count = Object.keys(card.classes).length;
-  const images = card.images.toLocaleString("en");
+  const classes = plural(Object.keys(card.classes).length, "class", "classes");
+  const images = plural(card.images, "image");
   $("model-name").textContent = card.model;
   document.title = card.model;
   const estimate = card.held_out && describeEstimate(card.held_out);
-  const known = [`${count} classes from ${images} pictures`, estimate];
-  $("model-line").textContent = known.filter(Boolean).join(" · ");
+  const line = [`${classes} from ${images}`, estimate];
+  $("model-line").textContent = line.filter(Boolean).join(" · ");
   const facts = {
     file: `${card.model}, ${megabytes(card.bytes)} MB`,
     method: `${card.method}: ${card.summary}`,
-    "trained on": `${images} pictures of ${count} classes`,
-    estimate: estimate ?? "none was made",
+    "trained on": `${images} of ${classes}`,
+    estimate: estimate ?? "none",
     "trained with": `lrrspm ${card.library}`,
     "served by": `lrrspm ${card.server}`,
-    takes: `pictures up to ${megabytes(card.limits.file_bytes)} MB`,
+    accepts: `images up to ${megabytes(card.limits.file_bytes)} MB`,
   };
   list($("facts"), facts);
-  list($("parameters"), card.parameters);
+  list($("parameters"), flatten(card.parameters));
   $("classes").replaceChildren(
     ...Object.entries(card.classes).map(([name, images]) => {
       const row = document.createElement("tr");
@@ -95,21 +97,42 @@ export function showCard(card) {
 }
 
 function describeEstimate({ accuracy, images, rough }) {
-  const caution = rough ? ", so few that it is a rough guess" : "";
-  return `${accuracy.toFixed(1)} % right on ${images.toLocaleString("en")} pictures kept aside${caution}`;
+  const caution = rough ? "; too few for more than a rough estimate" : "";
+  return `${accuracy.toFixed(1)} % correct on ${plural(images, "held-out image")}${caution}`;
+}
+
+// Return nested parameters as one object, whose keys are the paths: "channels 2 · encoder".
+function flatten(values, path = "") {
+  const flat = {};
+  for (const [key, value] of Object.entries(values)) {
+    let name = path ? `${path} · ${key}` : key;
+    if (Array.isArray(values)) name = values.length > 1 ? `${path} ${Number(key) + 1}` : path;
+    if (Array.isArray(value) && value.every((one) => !isNested(one))) flat[name] = value.join(", ");
+    else if (isNested(value)) Object.assign(flat, flatten(value, name));
+    else flat[name] = value ?? "none";
+  }
+  return flat;
+}
+
+function isNested(value) {
+  return typeof value === "object" && value !== null;
+}
+
+function plural(count, one, many = `${one}s`) {
+  return `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
 function list(place, entries) {
   place.replaceChildren(
     ...Object.entries(entries).flatMap(([name, value]) => [
       cell("dt", name.replaceAll("_", " ")),
-      cell("dd", Array.isArray(value) ? value.join(", ") : value),
+      cell("dd", value),
     ]),
   );
 }
 
 function cell(kind, text) {
-  const made = document.createElement(kind);
-  made.textContent = text;
-  return made;
+  const element = document.createElement(kind);
+  element.textContent = text;
+  return element;
 }

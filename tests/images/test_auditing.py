@@ -1,22 +1,20 @@
-import io
 import json
 import os
 import shutil
-import tracemalloc
 import warnings
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
+from rich.table import Table
 from typer.testing import CliRunner
 
 from lrrspm.cli import app
-from lrrspm.images import find_images
-from lrrspm.images.audit import KINDS, Pattern, audit, brightness_pattern, group_near, warn_about
+from lrrspm.images import KINDS, audit, find_images, warn_about
 
 
 def blobs(seed, size=(96, 64)):
-    """A picture that resembles no other: soft blobs."""
+    """An image that resembles no other: soft blobs."""
     small = np.random.default_rng(seed).integers(0, 256, (9, 12), dtype=np.uint8)
     return Image.fromarray(small).resize(size, Image.Resampling.BICUBIC)
 
@@ -39,7 +37,7 @@ def found(root):
     ]
 
 
-def test_nothing_wrong(sound):
+def test_no_problems(sound):
     result = audit(sound, n_jobs=2)
     assert result["findings"] == []
     assert result["counts"] == dict.fromkeys(KINDS, 0)
@@ -47,7 +45,7 @@ def test_nothing_wrong(sound):
 
 
 def test_broken_and_too_large(sound, monkeypatch):
-    (sound / "cat" / "broken.jpg").write_bytes(b"no picture")
+    (sound / "cat" / "broken.jpg").write_bytes(b"no image")
     (sound / "dog" / "gone.png").symlink_to("nowhere")
     assert [(kind, paths) for kind, paths, _ in found(sound)] == [
         ("broken", ["cat/broken.jpg"]),
@@ -104,7 +102,7 @@ def test_classes(sound):
     ]
 
 
-def test_a_class_of_broken_pictures_is_empty_or_small(sound):
+def test_a_class_of_broken_images_is_empty_or_small(sound):
     for name, count in (("all", 0), ("most", 4)):
         (sound / name).mkdir()
         for i in range(6):
@@ -112,12 +110,12 @@ def test_a_class_of_broken_pictures_is_empty_or_small(sound):
             if i < count:
                 blobs(80 + i).save(path)
             else:
-                path.write_bytes(b"no picture")
+                path.write_bytes(b"no image")
     kinds = [(kind, detail) for kind, _, detail in found(sound) if kind != "broken"]
     assert kinds == [("empty class", "all"), ("small class", "most: 4")]
 
 
-def test_files_that_are_left_out_for_their_ending(sound):
+def test_files_ignored_because_of_their_suffix(sound):
     (sound / "dog" / "inner").mkdir()
     blobs(90).save(sound / "dog" / "inner" / "photo.jfif", "JPEG")
     blobs(91).save(sound / "dog" / "photo", "PNG")
@@ -128,7 +126,7 @@ def test_files_that_are_left_out_for_their_ending(sound):
     assert audit(sound / "list.csv")["findings"] == []
 
 
-def test_a_table_of_paths_is_taken_too(sound):
+def test_a_csv_file_can_be_audited(sound):
     rows = [f"cat/{i}.png,a" for i in range(6)] + [f"dog/{i}.png,b" for i in range(6)]
     (sound / "list.csv").write_text("\n".join([*rows, "cat/0.png,b", "dog/0.png,b"]))
     result = audit(sound / "list.csv")
@@ -146,58 +144,31 @@ def run(*arguments, code=0):
     return result.stdout
 
 
-def test_command(sound):
-    assert "nothing wrong was found" in run("audit", sound)
+def test_command(sound, monkeypatch):
+    assert run("audit", sound).endswith("12 images in 2 classes, 6 per class\nno problems found\n")
     assert json.loads(run("audit", sound, "--json"))["findings"] == []
-    (sound / "cat" / "new\nline.jpg").write_bytes(b"no picture")
+    path = sound / "cat" / "new\nline.jpg"
+    path.write_bytes(b"no image")
+    tables: list[Table] = []
+    monkeypatch.setattr("lrrspm.cli.audit.print_rich", tables.append)
     text = run("audit", sound, code=3)
-    assert "new\\nline.jpg" in text
-    assert "13 pictures, 2 classes of 6 to 7" in text
-    assert text.endswith("found: broken 1\n")
+    assert text.endswith("13 images in 2 classes, 6 to 7 per class\nfound: broken 1\n")
+    (kinds, _, paths) = ([str(cell) for cell in column.cells] for column in tables[0].columns)
+    assert kinds == ["broken"]
+    assert paths == [str(path).replace("\n", "\\n")]
     result = json.loads(run("audit", sound, "--json", code=3))
     assert result["counts"]["broken"] == 1
     (finding,) = result["findings"]
     assert finding["kind"] == "broken"
-    assert finding["paths"] == [str(sound / "cat" / "new\nline.jpg")]
+    assert finding["paths"] == [str(path)]
     assert "not an image" in finding["detail"]
     run("audit", sound / "nowhere", code=1)
 
 
-def saved_anew(gray, rng):
-    """The changes that a picture should be recognised after."""
-    picture = Image.fromarray(gray)
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=50)
-    with Image.open(file) as packed:
-        yield np.asarray(packed)
-    half = (picture.width // 2, picture.height // 2)
-    yield np.asarray(picture.resize(half, Image.Resampling.BICUBIC))
-    yield np.asarray(picture.resize((picture.width * 2, picture.height * 2)))
-    yield (255 * (gray / 255) ** 1.3).astype(np.uint8)
-    yield np.clip(gray + rng.normal(0, 5, gray.shape), 0, 255).astype(np.uint8)
-
-
-def pattern(gray):
-    found = brightness_pattern(gray)
-    assert found is not None
-    return found
-
-
-def test_pictures_are_recognised_when_saved_anew():
-    rng = np.random.default_rng(0)
-    for seed in range(10):
-        gray = np.asarray(blobs(seed, (240, 160)))
-        one = pattern(gray)
-        for changed in saved_anew(gray, rng):
-            assert group_near([one, pattern(changed)]) == [[0, 1]]
-        for turned in (gray[::-1], gray[:, ::-1], 255 - gray, np.roll(gray, 40, axis=1)):
-            assert group_near([one, pattern(turned)]) == []
-
-
 def drawing(kind, rng):
     """Dots, lines or a digit, black on white."""
-    picture = Image.new("L", (200, 150), 255)
-    pen = ImageDraw.Draw(picture)
+    image = Image.new("L", (200, 150), 255)
+    pen = ImageDraw.Draw(image)
     if kind == "dots":
         for x, y in rng.integers(10, 140, (6, 2)).tolist():
             pen.ellipse((x, y, x + 10, y + 10), fill=0)
@@ -207,18 +178,18 @@ def drawing(kind, rng):
     else:
         x, y = rng.integers(10, 60, 2).tolist()
         pen.text((x, y), str(rng.integers(0, 10)), fill=0, font_size=70)
-    return picture
+    return image
 
 
-def test_drawings_on_white_are_no_near_copies(tmp_path):
-    """A plain ground that two pictures share says nothing."""
+def test_drawings_on_white_are_not_near_copies(tmp_path):
+    """A plain ground that two images share says nothing."""
     rng = np.random.default_rng(0)
     for kind in ("dots", "lines", "digits"):
         (tmp_path / kind).mkdir()
         for i in range(30):
             drawing(kind, rng).save(tmp_path / kind / f"{i}.png")
     assert found(tmp_path) == []
-    # A crowded drawing is recognised all the same.
+    # A crowded drawing is recognized all the same.
     crowded = drawing("lines", rng)
     for _ in range(6):
         crowded = Image.fromarray(np.minimum(crowded, drawing("lines", rng)))
@@ -227,86 +198,6 @@ def test_drawings_on_white_are_no_near_copies(tmp_path):
     assert found(tmp_path) == [
         ("near copy across classes", ["dots/small.jpg", "lines/large.png"], "dots, lines")
     ]
-
-
-def test_pictures_that_have_no_pattern():
-    assert brightness_pattern(np.full((40, 40), 7, np.uint8)) is None
-    assert brightness_pattern(np.zeros((12, 40), np.uint8)) is None
-    # A square of one cell, in a plain ground, has about eight steps.
-    square = np.full((156, 156), 255, np.uint8)
-    square[60:72, 60:72] = 0
-    assert brightness_pattern(square) is None
-    # Steps of 2 levels may be noise; those of 3 count.
-    stairs = np.repeat(np.arange(13, dtype=np.uint8), 12)[None].repeat(156, axis=0)
-    assert brightness_pattern(stairs * 2) is None
-    assert brightness_pattern(stairs * 3) is not None
-
-
-def test_pattern_by_hand():
-    """A ramp from left to right, and from top to bottom."""
-    ramp = np.tile(np.arange(156, dtype=np.uint8), (156, 1))
-    across = np.r_[np.ones(144), np.zeros(144)]
-    np.testing.assert_array_equal(pattern(ramp).steps, across)
-    np.testing.assert_array_equal(pattern(ramp[:, ::-1]).steps, -across)
-    np.testing.assert_array_equal(pattern(ramp.T).steps, 1 - across)
-    row = np.arange(-6, 7) / np.sqrt(12 * 182)
-    np.testing.assert_allclose(pattern(ramp).cells, np.tile(row, 12), atol=1e-6)
-
-
-def pattern_of(steps, cells=None):
-    if cells is None:
-        cells = np.eye(156)[0]
-    return Pattern(np.asarray(steps, np.int8), np.asarray(cells, np.float32))
-
-
-def test_near_patterns_are_grouped():
-    rng = np.random.default_rng(0)
-    one, two, three = (rng.choice([-1, 1], 288) for _ in range(3))
-    # Of 288 steps 28 may be opposed: 260 - 28 is 0.8 of 288, and a little.
-    near, far = one.copy(), two.copy()
-    near[:28] *= -1
-    far[:29] *= -1
-    patterns = [pattern_of(steps) for steps in (one, two, near, three, far)]
-    assert group_near(patterns) == [[0, 2]]
-    assert group_near([]) == []
-    # In steps: the first and the last have too little in common.
-    further = near.copy()
-    further[28:56] *= -1
-    chain = [pattern_of(steps) for steps in (one, further, two, near)]
-    assert group_near(chain) == [[0, 1, 3]]
-    # More of them than are compared at a time.
-    many = [pattern_of(steps) for steps in rng.choice([-1, 1], (700, 288))]
-    assert group_near([patterns[0], *many, patterns[2]]) == [[0, 701]]
-
-
-def test_cells_without_a_step_say_nothing():
-    one, two = np.zeros(288), np.zeros(288)
-    one[:60] = two[60:120] = 1
-    assert group_near([pattern_of(one), pattern_of(two)]) == []
-    two[:60] = 1
-    two[75:] = 0
-    assert group_near([pattern_of(one), pattern_of(two)]) == [[0, 1]]  # 60 of 75
-    two[75] = 1
-    assert group_near([pattern_of(one), pattern_of(two)]) == []
-
-
-def test_near_patterns_are_confirmed_by_correlation():
-    steps, first, second = np.ones(288), np.eye(156)[0], np.eye(156)[1]
-    for correlation, expected in ((0.975, [[0, 1]]), (0.965, [])):
-        cells = correlation * first + np.sqrt(1 - correlation**2) * second
-        assert group_near([pattern_of(steps), pattern_of(steps, cells)]) == expected
-
-
-def test_many_near_patterns_take_little_memory():
-    patterns = [pattern_of(np.ones(288))] * 3000
-    tracemalloc.start()
-    try:
-        (group,) = group_near(patterns)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert group == list(range(3000))
-    assert peak < 50e6  # nine million pairs of indices would take 144 MB
 
 
 def test_near_copies_of_15_scene(data_dir):
@@ -339,8 +230,8 @@ def test_warnings(sound):
     shutil.copy(sound / "cat" / "1.png", sound / "few" / "0.png")
     messages = warned(*find_images(sound))
     assert len(messages) == 3
-    assert messages[0] == "classes of fewer than 5 pictures (1): few"
-    assert "pictures in several classes (2)" in messages[1]
+    assert messages[0] == "classes with fewer than 5 images (1): few"
+    assert "the same image in several classes (2)" in messages[1]
     assert "copies of other files (2)" in messages[2]
 
 
@@ -348,4 +239,4 @@ def test_warning_of_imbalance():
     names = [f"{i}.png" for i in range(65)]
     assert warned(names, ["a"] * 59 + ["b"] * 6) == []
     (message,) = warned(names, ["a"] * 60 + ["b"] * 5)
-    assert "over 10 times the pictures of the smallest (a: 60, b: 5)" in message
+    assert "over 10 times the images of the smallest (a: 60, b: 5)" in message

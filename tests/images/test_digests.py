@@ -10,8 +10,8 @@ GRAY = np.arange(12, dtype=np.uint8).reshape(3, 4)
 
 
 def test_digest_of_a_lossless_file_is_that_of_its_pixels(tmp_path):
-    colour = np.stack([GRAY, GRAY + 1, GRAY + 2], axis=2)
-    for name, pixels in {"gray": GRAY, "colour": colour}.items():
+    color = np.stack([GRAY, GRAY + 1, GRAY + 2], axis=2)
+    for name, pixels in {"gray": GRAY, "color": color}.items():
         files = [str(tmp_path / f"{name}{ending}") for ending in (".png", ".bmp", ".ppm")]
         for file in files:
             Image.fromarray(pixels).save(file)
@@ -25,8 +25,8 @@ def test_digest_of_a_jpeg_is_that_of_its_file(tmp_path):
     assert digest_images([str(path)]) == [hashlib.sha256(path.read_bytes()).hexdigest()]
 
 
-def digest(path, picture, **settings):
-    picture.save(path, **settings)
+def digest(path, image, **settings):
+    image.save(path, **settings)
     (found,) = digest_images([str(path)])
     return found
 
@@ -34,8 +34,8 @@ def digest(path, picture, **settings):
 def test_modes_without_transparency_are_compared_as_gray_or_rgb(tmp_path):
     bits = Image.fromarray(GRAY > 5)
     palette = Image.fromarray(GRAY).convert("P")
-    for name, picture in {"a.png": bits, "b.png": palette, "c.gif": palette}.items():
-        found = digest(tmp_path / name, picture)
+    for name, image in {"a.png": bits, "b.png": palette, "c.gif": palette}.items():
+        found = digest(tmp_path / name, image)
         with Image.open(tmp_path / name) as kept:
             expected = kept if kept.mode == "L" else kept.convert("RGB")
             content = b"4x3:" + expected.tobytes()
@@ -43,7 +43,7 @@ def test_modes_without_transparency_are_compared_as_gray_or_rgb(tmp_path):
 
 
 def pair(mode):
-    """Two pictures that 8-bit RGB cannot tell apart, and how they are saved."""
+    """Two images that 8-bit RGB cannot tell apart, and how they are saved."""
     alpha = np.dstack([GRAY, GRAY, GRAY, GRAY])
     if mode == "I;16":
         return [(Image.fromarray(GRAY.astype(np.uint16) + add), {}) for add in (300, 400)]
@@ -60,8 +60,8 @@ def pair(mode):
     if mode == "CMYK":
         return [(Image.new(mode, (4, 3), (cyan, 0, 0, 255)), {}) for cyan in (1, 2)]
     if mode == "P":
-        picture = Image.fromarray(GRAY).convert("P")
-        return [(picture, {"transparency": bytes([1, 2, last])}) for last in (3, 4)]
+        image = Image.fromarray(GRAY).convert("P")
+        return [(image, {"transparency": bytes([1, 2, last])}) for last in (3, 4)]
     return [(Image.fromarray(GRAY).convert(mode), {"transparency": t}) for t in TRANSPARENT[mode]]
 
 
@@ -75,7 +75,7 @@ TRANSPARENT = {"L": (3, 4), "RGB": ((3, 3, 3), (4, 4, 4))}
         ("RGBA", "png"), ("CMYK", "tif"), ("P", "png"), ("L", "png"), ("RGB", "png"),
     ],
 )  # fmt: skip
-def test_pictures_that_rgb_cannot_tell_apart_are_no_copies(tmp_path, mode, ending):
+def test_images_that_rgb_cannot_tell_apart_are_not_copies(tmp_path, mode, ending):
     one, two = pair(mode)
     path = tmp_path / f"a.{ending}"
     assert digest(path, one[0], **one[1]) == digest(path, one[0], **one[1])

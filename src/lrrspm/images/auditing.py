@@ -1,0 +1,240 @@
+"""Auditing: problems with a folder of images, found before training on it."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .. import config
+from .._support.files import file_digest
+from .._support.parallel import ordered_map, workers
+from .._support.stages import Stages
+from .decoding import ImageError, TooLargeError, is_jpeg, opened, upright
+from .digests import digest_opened, group_copies
+from .finding import scan_classes, walk_others
+from .near_copies import Pattern, brightness_pattern, group_near
+
+IMBALANCE = 10
+"""Warn if the largest class has more than so many times the images of the smallest."""
+
+FEW = 5
+"""Warn of classes with fewer images than this."""
+
+KINDS = {
+    "broken": "cannot be read",
+    "too large": "refused before decoding: a bomb, or to be shrunk first",
+    "misnamed": "the file name says another format",
+    "tiny": f"smaller than one patch of {config.PATCH_SIZE} x {config.PATCH_SIZE} pixels",
+    "copy": "the same image more than once in a class",
+    "copy across classes": "the same image in several classes",
+    "near copy": "nearly the same image more than once in a class",
+    "near copy across classes": "nearly the same image in several classes",
+    "ignored": "in a class folder, but without the file name suffix of an image",
+    "no class": "not in a class folder",
+    "empty class": "a class without readable images",
+    "small class": f"a class with fewer than {FEW} readable images",
+    "imbalance": f"the largest class has over {IMBALANCE} times the images of the smallest",
+}
+"""Problems that an audit looks for."""
+
+_LISTED = "'lrrspm audit' lists them"
+_FORMATS = {
+    ".bmp": "BMP", ".gif": "GIF", ".jpeg": "JPEG", ".jpg": "JPEG", ".pgm": "PPM", ".png": "PNG",
+    ".pnm": "PPM", ".ppm": "PPM", ".tif": "TIFF", ".tiff": "TIFF", ".webp": "WEBP",
+}  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """One problem, and the files or classes that it concerns."""
+
+    kind: str
+    paths: list[str]
+    detail: str
+
+
+class _Checked(NamedTuple):
+    """What the audit keeps of one readable image."""
+
+    path: str
+    label: str
+    format: str
+    width: int
+    height: int
+    digest: str
+    pattern: Pattern | None
+
+
+def audit(
+    root: str | os.PathLike[str], n_jobs: int | None = None, stages: Stages | None = None
+) -> dict[str, Any]:
+    """Check every image of a folder or CSV file and report problems.
+
+    Parameters
+    ----------
+    root : path
+        As for :func:`lrrspm.find_images`.
+    n_jobs : int or None
+        Threads; None is 1, -1 all cores.
+    stages : Stages or None
+        Collects the seconds.
+
+    Returns
+    -------
+    dict
+        ``images``, ``classes`` (images per class), ``findings`` (a list of
+        :class:`Finding`) and ``counts`` (findings of each kind in
+        :data:`KINDS`, 0 included).
+    """
+    stages = stages or Stages()
+    classes, strays = scan_classes(root)
+    labeled = [(path, name) for name, found in classes.items() for path in found]
+    with stages.timed("audit"), workers(n_jobs) as executor:
+        results = ordered_map(_check, labeled, executor)
+        checked = list(stages.track("checking images", results, len(labeled)))
+        good = [result for result in checked if isinstance(result, _Checked)]
+        readable = Counter(image.label for image in good)
+        findings = [
+            *(result for result in checked if isinstance(result, Finding)),
+            *_odd(good),
+            *_copies(good),
+            *_ignored(root, classes),
+            *(Finding("no class", [path], "") for path in strays),
+            *_balance({name: readable[name] for name in classes}),
+        ]
+    counted = Counter(finding.kind for finding in findings)
+    return {
+        "images": len(labeled),
+        "classes": {name: len(found) for name, found in classes.items()},
+        "findings": findings,
+        "counts": {kind: counted[kind] for kind in KINDS},
+    }
+
+
+def _check(labeled: tuple[str, str]) -> _Checked | Finding:
+    """Decode an image once, for all checks."""
+    path, label = labeled
+    try:
+        with opened(path, config.MAX_SIDE) as found:
+            pattern = brightness_pattern(upright(found).pixels)
+            digest = digest_opened(found.image, path)
+            kind = "JPEG" if is_jpeg(found.image) else str(found.image.format)
+            return _Checked(path, label, kind, *found.size, digest, pattern)
+    except ImageError as error:
+        kind = "too large" if isinstance(error, TooLargeError) else "broken"
+        return Finding(kind, [path], error.reason)
+
+
+def _odd(good: list[_Checked]) -> Iterator[Finding]:
+    for image in good:
+        if _FORMATS.get(os.path.splitext(image.path)[1].lower()) != image.format:
+            yield Finding("misnamed", [image.path], image.format)
+        if min(image.width, image.height) < config.PATCH_SIZE:
+            yield Finding("tiny", [image.path], f"{image.width} x {image.height}")
+
+
+def _copies(good: list[_Checked]) -> Iterator[Finding]:
+    """Report equal images, then near copies among those that differ."""
+    for group in group_copies([image.digest for image in good]):
+        yield _copy("copy", [good[i] for i in group])
+    different = {image.digest: image for image in reversed(good)}  # the first of equal ones
+    patterns = [
+        (image, image.pattern)
+        for image in good
+        if image.pattern is not None and different[image.digest] is image
+    ]
+    for group in group_near([pattern for _, pattern in patterns]):
+        yield _copy("near copy", [patterns[i][0] for i in group])
+
+
+def _copy(kind: str, images: list[_Checked]) -> Finding:
+    names = sorted({image.label for image in images})
+    kind = kind if len(names) == 1 else f"{kind} across classes"
+    return Finding(kind, [image.path for image in images], ", ".join(names))
+
+
+def _ignored(root: str | os.PathLike[str], classes: Iterable[str]) -> Iterator[Finding]:
+    """Report ignored files, one finding per class folder; a CSV file ignores nothing."""
+    if os.path.isdir(root):
+        for name in classes:
+            others = sorted(walk_others(os.path.join(root, name)))
+            if others:
+                yield Finding("ignored", others, f"{name}: {len(others)}")
+
+
+def _balance(counts: dict[str, int]) -> Iterator[Finding]:
+    """Report classes with no or few readable images, or far fewer than others."""
+    for name, count in counts.items():
+        if count == 0:
+            yield Finding("empty class", [], name)
+        elif count < FEW:
+            yield Finding("small class", [], f"{name}: {count}")
+    imbalance = _imbalance(counts)
+    if imbalance:
+        yield Finding("imbalance", [], imbalance)
+
+
+def _imbalance(counts: Mapping[str, int]) -> str | None:
+    """Name the largest and the smallest class that has images, if they are far apart."""
+    some = {name: count for name, count in counts.items() if count}
+    if not some:
+        return None
+    large, small = max(some, key=some.__getitem__), min(some, key=some.__getitem__)
+    if some[large] <= IMBALANCE * some[small]:
+        return None
+    return f"{large}: {some[large]}, {small}: {some[small]}"
+
+
+def warn_about(paths: Sequence[str], labels: Sequence[str]) -> None:
+    """Warn of problems that spoil training or its evaluation, at little cost.
+
+    Classes far apart in size, classes of very few images, and files that are
+    copies of others. Reads only files of the same length and decodes none;
+    :func:`audit` finds more.
+    """
+    for message in _cheap_checks(paths, labels):
+        warnings.warn(message, stacklevel=2)
+
+
+def _cheap_checks(paths: Sequence[str], labels: Sequence[str]) -> Iterator[str]:
+    counts = Counter(labels)
+    imbalance = _imbalance(counts)
+    if imbalance:
+        yield f"{KINDS['imbalance']} ({imbalance}); small classes may be recognized poorly"
+    few = sorted(name for name, count in counts.items() if count < FEW)
+    if few:
+        yield f"classes with fewer than {FEW} images ({len(few)}): {_some(few)}"
+    groups = list(_equal_files(paths))
+    across = [group for group in groups if len({labels[i] for i in group}) > 1]
+    if across:
+        such = _some([paths[i] for i in across[0]])
+        yield f"{KINDS['copy across classes']} ({len(across)}), such as {such}; {_LISTED}"
+    copies = sum(len(group) - 1 for group in groups)
+    if copies:
+        such = _some([paths[i] for i in groups[0]])
+        yield (
+            f"copies of other files ({copies}), such as {such}; {_LISTED}; "
+            "a test image may be a copy of a training image"
+        )
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _equal_files(paths: Sequence[str]) -> Iterator[list[int]]:
+    """Group the indices of files with the same bytes; unreadable files are left out."""
+    lengths: dict[int, list[int]] = defaultdict(list)
+    for index, path in enumerate(paths):
+        try:
+            lengths[os.stat(path).st_size].append(index)
+        except OSError:
+            continue
+    for length, same in lengths.items():
+        if length and len(same) > 1:  # empty files are broken, not copies
+            digests = [file_digest(paths[index]) for index in same]
+            for group in group_copies(digests):
+                if digests[group[0]] is not None:
+                    yield [same[i] for i in group]

@@ -1,0 +1,103 @@
+"""Near copies: images that are nearly the same after resizing or re-saving."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .digests import group_copies
+
+ALIKE = 0.8
+"""Share of steps, agreeing minus opposing, from which two images may be near copies."""
+
+CORRELATION = 0.97
+"""Correlation of the cells' brightness that confirms it.
+
+Of the 9,974,811 pairs of different files in 15-Scene 14 reach both, all of
+them the same photograph saved twice. The nearest pair of different views
+reaches 0.68 and 0.97.
+"""
+
+# Cells along each side whose brightness is compared with their neighbors'.
+_CELLS = 12
+# A step of fewer levels, of 255, may be noise; with fewer steps, of 288, an image says too
+# little: figures on a plain background.
+_STEP, _STEPS = 2, 48
+# Patterns compared with all others at a time.
+_BLOCK = 192
+
+
+class Pattern(NamedTuple):
+    """Features of an image that resizing and re-saving hardly change."""
+
+    steps: NDArray[np.int8]
+    """1, 0 or -1 (288): a cell is brighter than the one before it, similar, darker."""
+    cells: NDArray[np.float32]
+    """Brightness of the cells (156), with mean 0 and norm 1."""
+
+
+def brightness_pattern(gray: NDArray[np.uint8]) -> Pattern | None:
+    """Measure brightness, and its steps from cell to cell of a grid.
+
+    Steps go to a cell from its left (12 rows of 13 cells) and from above it
+    (13 rows of 12 cells). None for an image with too few pixels, or too
+    uniform for its steps to mean anything.
+    """
+    if min(gray.shape) <= _CELLS:
+        return None
+    across = _cell_means(gray, _CELLS, _CELLS + 1)
+    along = _cell_means(gray, _CELLS + 1, _CELLS)
+    change = np.concatenate([np.diff(across, axis=1).ravel(), np.diff(along, axis=0).ravel()])
+    steps = (change > _STEP).astype(np.int8) - (change < -_STEP)
+    if np.count_nonzero(steps) < _STEPS:
+        return None
+    cells = across.ravel() - across.mean()
+    return Pattern(steps, (cells / np.linalg.norm(cells)).astype(np.float32))
+
+
+def _cell_means(gray: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.float64]:
+    """Mean gray value of each cell of a grid, (rows, columns)."""
+    y = np.linspace(0, gray.shape[0], rows + 1).astype(int)
+    x = np.linspace(0, gray.shape[1], columns + 1).astype(int)
+    strips = np.add.reduceat(gray, y[:-1], axis=0, dtype=np.float64)
+    sums = np.add.reduceat(strips, x[:-1], axis=1)
+    return sums / np.outer(np.diff(y), np.diff(x))
+
+
+def group_near(patterns: Sequence[Pattern]) -> list[list[int]]:
+    """Group the indices of patterns that are nearly the same, two or more per group.
+
+    Two are if the steps that agree, minus those that oppose each other, are at
+    least :data:`ALIKE` of those that either has, and the cells' correlation is
+    at least :data:`CORRELATION`. Groups are the connected components. All
+    pairs are compared, n^2 / 2 * 732 products, 0.8 s for 5,000 images, but
+    memory stays linear: each block of pairs is merged into the groups so far.
+    """
+    from scipy.sparse import coo_array  # 0.4 s that readers of images need not wait for
+    from scipy.sparse.csgraph import connected_components
+
+    if not patterns:
+        return []
+    steps = np.stack([pattern.steps for pattern in patterns]).astype(np.float32)
+    cells = np.stack([pattern.cells for pattern in patterns])
+    size = len(patterns)
+    groups = np.arange(size)
+    for start in range(0, size, _BLOCK):
+        pairs = np.nonzero(_near_block(steps[start:], cells[start:]))
+        one, other = (groups[start:][side] for side in pairs)
+        links = coo_array((np.ones(len(one), bool), (one, other)), shape=(size, size))
+        groups = connected_components(links, directed=False)[1][groups]
+    return group_copies(groups.tolist())
+
+
+def _near_block(steps: NDArray[np.float32], cells: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Compare the first patterns, a block of them, with all: near or not, (block, n)."""
+    there = np.abs(steps)
+    counts = there.sum(axis=1)
+    either = counts[:_BLOCK, None] + counts - there[:_BLOCK] @ there.T
+    near: NDArray[np.bool_] = steps[:_BLOCK] @ steps.T >= ALIKE * either
+    near &= cells[:_BLOCK] @ cells.T >= CORRELATION
+    return near
