@@ -98,9 +98,9 @@ def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory) -> Path:
-    """A folder of three classes with 12 made pictures each."""
-    root = tmp_path_factory.mktemp("pictures")
+def image_folder(tmp_path_factory) -> Path:
+    """A folder of three classes with 12 made images each."""
+    root = tmp_path_factory.mktemp("images")
     rng = np.random.default_rng(0)
     for kind in ("across", "along", "dots"):
         (root / kind).mkdir()
@@ -110,13 +110,19 @@ def pictures(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model_path(pictures, tmp_path_factory) -> Path:
-    """A small model trained on the made pictures."""
+def pictures(image_folder) -> Path:
+    """The same, by the name that other tests use."""
+    return image_folder
+
+
+@pytest.fixture(scope="session")
+def model_path(image_folder, tmp_path_factory) -> Path:
+    """A small model trained on the made images."""
     from lrrspm import ImageClassifier, LRREncoder, find_images
 
     path = tmp_path_factory.mktemp("model") / "small.lrrspm"
     encoder = LRREncoder(codebook_size=16)
-    ImageClassifier(encoder, random_state=0).fit(*find_images(pictures)).save(path)
+    ImageClassifier(encoder, random_state=0).fit(*find_images(image_folder)).save(path)
     return path
 
 
