@@ -72,9 +72,7 @@ def test_an_item_may_have_some_of_the_jobs(fitted, image_folder):
     paths = find_images(image_folder)[0][:2]
     sources, channels = jobs_of(fitted)
     both = encode_chunk(sources, channels, [Item(0, paths[0], (0, 1))])[0]
-    one, none = encode_chunk(
-        sources, channels, [Item(0, paths[0], (1,)), Item(1, paths[1], ())]
-    )
+    one, none = encode_chunk(sources, channels, [Item(0, paths[0], (1,)), Item(1, paths[1], ())])
     assert len(one.arrays) == 1
     np.testing.assert_array_equal(one.arrays[0], both.arrays[1])
     assert none.arrays == []
