@@ -1,4 +1,4 @@
-"""Fixtures: golden numbers, made pictures, and real data where there are any."""
+"""Fixtures: golden numbers, made images, and real data where there are any."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ def hear_ctrl_c():
 
 
 def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
-    """A picture of stripes or dots with noise, uint8 (size, size)."""
+    """An image of stripes or dots with noise, uint8 (size, size)."""
     y, x = np.mgrid[:size, :size] + rng.uniform(0, 8, 2)[:, None, None]
     waves = {
         "across": np.sin(y),
@@ -93,8 +93,8 @@ def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
         "dots": np.sin(x) * np.sin(y),
         "slant": np.sin(x + y),
     }
-    picture = 128 + 70 * waves[kind] + rng.normal(0, 25, (size, size))
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    image = 128 + 70 * waves[kind] + rng.normal(0, 25, (size, size))
+    return np.clip(image, 0, 255).astype(np.uint8)
 
 
 @pytest.fixture(scope="session")
@@ -188,9 +188,9 @@ def learned(monkeypatch) -> list[int]:
     return seen
 
 
-def mixed_up(pictures: Path, target: Path) -> Path:
-    """A copy of made pictures, two of each class being in the folder of the next one."""
-    shutil.copytree(pictures, target)
+def mixed_up(image_folder: Path, target: Path) -> Path:
+    """A copy of made images, two of each class being in the folder of the next one."""
+    shutil.copytree(image_folder, target)
     kinds = sorted(folder.name for folder in target.iterdir())
     for kind, other in zip(kinds, [*kinds[1:], kinds[0]], strict=True):
         for i in range(2):

@@ -16,8 +16,8 @@ def small(**parameters):
     )
 
 
-def test_learns_made_images(pictures):
-    paths, labels = find_images(pictures)
+def test_learns_made_images(image_folder):
+    paths, labels = find_images(image_folder)
     model = small().fit(paths[::2], labels[::2])
     assert model.classes_.tolist() == ["across", "along", "dots"]
     assert model.score(paths[1::2], labels[1::2]) == 1
@@ -25,16 +25,16 @@ def test_learns_made_images(pictures):
     assert model.summary_["images_per_class"] == {"across": 6, "along": 6, "dots": 6}
 
 
-def test_two_classes(pictures):
-    paths, labels = find_images(pictures)
+def test_two_classes(image_folder):
+    paths, labels = find_images(image_folder)
     model = small().fit(paths[:24], labels[:24])
     scores = model.decision_function(paths[:24])
     assert scores.shape == (24,)
     np.testing.assert_array_equal(model.predict(paths[:24]) == "along", scores > 0)
 
 
-def test_works_in_scikit_learn(pictures):
-    paths, labels = find_images(pictures)
+def test_works_in_scikit_learn(image_folder):
+    paths, labels = find_images(image_folder)
     assert cross_val_score(small(), paths, labels, cv=3).mean() > 0.9
     search = GridSearchCV(small(), {"C": [0.1, 10], "encoder__threshold": [0.5]}, cv=2)
     assert search.fit(paths, labels).best_estimator_.encoder.threshold == 0.5
@@ -75,19 +75,19 @@ def test_saved_and_loaded_scores_are_identical(tmp_path, labels):
     )
 
 
-def test_same_input_gives_the_same_bytes(pictures, tmp_path):
+def test_same_input_gives_the_same_bytes(image_folder, tmp_path):
     digests = set()
     for n_jobs in (1, 4):
-        model = small(n_jobs=n_jobs).fit(*find_images(pictures))
+        model = small(n_jobs=n_jobs).fit(*find_images(image_folder))
         model.save(tmp_path / "m.lrrspm")
         digests.add(hashlib.sha256((tmp_path / "m.lrrspm").read_bytes()).hexdigest())
     assert len(digests) == 1
-    assert str(pictures).encode() not in (tmp_path / "m.lrrspm").read_bytes()
+    assert str(image_folder).encode() not in (tmp_path / "m.lrrspm").read_bytes()
 
 
-def test_saves_what_was_fitted(pictures, tmp_path):
+def test_saves_what_was_fitted(image_folder, tmp_path):
     """Parameters that were set after fit belong to the next fit, not to the model."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     model = small().fit(paths, labels)
     expected = model.decision_function(paths)
     changes = {"channels__0__descriptor__step": 9, "channels__0__levels": (1, 2)}
@@ -99,8 +99,8 @@ def test_saves_what_was_fitted(pictures, tmp_path):
     assert loaded.channels[0].levels == (1, 2, 4)
 
 
-def test_given_codebook_is_kept(pictures, tmp_path):
-    paths, labels = find_images(pictures)
+def test_given_codebook_is_kept(image_folder, tmp_path):
+    paths, labels = find_images(image_folder)
     codebook = np.random.default_rng(0).random((5, 128))
     model = ImageClassifier(LRREncoder(codebook=codebook), random_state=0).fit(paths, labels)
     model.save(tmp_path / "m.lrrspm")
@@ -110,19 +110,19 @@ def test_given_codebook_is_kept(pictures, tmp_path):
     np.testing.assert_array_equal(loaded.fit(paths, labels).decision_function(paths), expected)
 
 
-def test_bad_calls(pictures):
-    paths, labels = find_images(pictures)
+def test_bad_calls(image_folder):
+    paths, labels = find_images(image_folder)
     with pytest.raises(ValueError, match="at least two classes, got one class: across"):
         small().fit(paths[:5], labels[:5])
     with pytest.raises(ValueError, match="5 images, but 4 labels"):
         small().fit(paths[:5], labels[:4])
 
 
-def test_only_known_encoders_are_saved(pictures, tmp_path):
+def test_only_known_encoders_are_saved(image_folder, tmp_path):
     class OwnEncoder(LRREncoder):
         pass
 
     model = ImageClassifier(OwnEncoder(codebook_size=4), random_state=0)
-    model.fit(*find_images(pictures))
+    model.fit(*find_images(image_folder))
     with pytest.raises(ValueError, match="OwnEncoder cannot be saved"):
         model.save(tmp_path / "m.lrrspm")

@@ -131,8 +131,8 @@ def test_the_map_lies_on_the_upright_image(model, tmp_path, orientation):
     np.testing.assert_array_equal(found.map, expected.map)
 
 
-def test_a_file_an_array_and_an_open_file_are_explained_alike(model, pictures):
-    path = next(iter(sorted((pictures / "dots").iterdir())))
+def test_a_file_an_array_and_an_open_file_are_explained_alike(model, image_folder):
+    path = next(iter(sorted((image_folder / "dots").iterdir())))
     with Image.open(path) as opened:
         array = np.asarray(opened)
     found = [model.explain(image) for image in (path, str(path), array)]
@@ -188,8 +188,8 @@ def test_evidence_lies_on_its_patch(model):
     assert abs(row - found.y[2]) <= 0.5
 
 
-def test_a_map_of_another_shape_has_the_same_sum(model, pictures):
-    path = next(iter(sorted((pictures / "dots").iterdir())))
+def test_a_map_of_another_shape_has_the_same_sum(model, image_folder):
+    path = next(iter(sorted((image_folder / "dots").iterdir())))
     examined = model.examine(path)
     small, large = (examined.explain(shape=shape) for shape in ((7, 9), (480, 480)))
     assert small.map.shape == (7, 9)
@@ -201,8 +201,8 @@ def test_a_map_of_another_shape_has_the_same_sum(model, pictures):
     )
 
 
-def test_two_classes_have_opposite_evidence(pictures):
-    paths, labels = find_images(pictures)
+def test_two_classes_have_opposite_evidence(image_folder):
+    paths, labels = find_images(image_folder)
     two = [i for i, label in enumerate(labels) if label != "dots"]
     model = ImageClassifier(random_state=0, n_samples=2000)
     model.fit([paths[i] for i in two], [labels[i] for i in two])
@@ -214,8 +214,8 @@ def test_two_classes_have_opposite_evidence(pictures):
     np.testing.assert_array_equal(first.map, -second.map)
 
 
-def test_the_intercept_is_stated_apart(pictures):
-    paths, labels = find_images(pictures)
+def test_the_intercept_is_stated_apart(image_folder):
+    paths, labels = find_images(image_folder)
     model = ImageClassifier(random_state=0, n_samples=2000).fit(paths, labels)
     without = model.explain(paths[0], "dots")
     assert without.intercept == 0
@@ -226,20 +226,20 @@ def test_the_intercept_is_stated_apart(pictures):
     np.testing.assert_array_equal(found.contributions, without.contributions)
 
 
-def test_an_explanation_is_a_small_tuple(model, pictures):
+def test_an_explanation_is_a_small_tuple(model, image_folder):
     assert Explanation._fields == (
         "label", "score", "intercept", "contributions", "x", "y", "size", "map",
     )  # fmt: skip
-    found = model.explain(pictures / "dots" / "00.png")
+    found = model.explain(image_folder / "dots" / "00.png")
     label, score, *_ = found
     assert (label, score) == (found.label, found.score)
     assert isinstance(score, float)
     assert isinstance(label, str)
 
 
-def test_unknown_labels_are_named(model, pictures):
+def test_unknown_labels_are_named(model, image_folder):
     with pytest.raises(ValueError, match="no class 'cat'; there are: across, along, dots"):
-        model.explain(pictures / "dots" / "00.png", "cat")
+        model.explain(image_folder / "dots" / "00.png", "cat")
 
 
 def test_an_unfitted_classifier_explains_nothing():

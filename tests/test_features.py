@@ -29,8 +29,8 @@ def small(**parameters):
     return SpatialPyramidFeatures(channels, **{"n_samples": 2000, "random_state": 0, **parameters})
 
 
-def test_is_its_stages_one_after_the_other(pictures):
-    paths, _ = find_images(pictures)
+def test_is_its_stages_one_after_the_other(image_folder):
+    paths, _ = find_images(image_folder)
     features = small().fit(paths)
     vectors = features.transform(paths[:3])
     assert vectors.shape == (3, 21 * 8)
@@ -89,8 +89,8 @@ def test_large_image_is_encoded_in_blocks_as_in_one_piece():
     np.testing.assert_array_equal(features.transform([image])[0], expected)
 
 
-def test_paths_and_arrays_mixed(pictures):
-    paths, _ = find_images(pictures)
+def test_paths_and_arrays_mixed(image_folder):
+    paths, _ = find_images(image_folder)
     features = small().fit(paths)
     as_uint8 = np.round(read_image(paths[0]) * 255).astype(np.uint8)
     vectors = features.transform([paths[0], read_image(paths[0]), as_uint8, paths[1]])
@@ -110,8 +110,8 @@ def test_arrays_are_shrunk_as_files_are(tmp_path):
 
 
 @pytest.mark.parametrize("n_jobs", [4, -1])
-def test_same_bits_for_any_number_of_workers(pictures, n_jobs):
-    paths, _ = find_images(pictures)
+def test_same_bits_for_any_number_of_workers(image_folder, n_jobs):
+    paths, _ = find_images(image_folder)
     one = small().fit(paths)
     many = small(n_jobs=n_jobs).fit(paths)
     np.testing.assert_array_equal(
@@ -120,8 +120,8 @@ def test_same_bits_for_any_number_of_workers(pictures, n_jobs):
     np.testing.assert_array_equal(one.transform(paths), many.transform(paths))
 
 
-def test_same_bits_for_the_same_seed(pictures):
-    paths, _ = find_images(pictures)
+def test_same_bits_for_the_same_seed(image_folder):
+    paths, _ = find_images(image_folder)
     one, same, other = (small(random_state=s).fit(paths) for s in (1, 1, 2))
     np.testing.assert_array_equal(
         one.channels_[0].encoder_.codebook_, same.channels_[0].encoder_.codebook_
@@ -137,8 +137,8 @@ def test_same_bits_for_the_same_seed(pictures):
     assert not hasattr(encoder, "codebook_")
 
 
-def test_quota_of_each_image(sample_sizes, pictures):
-    paths, _ = find_images(pictures)
+def test_quota_of_each_image(sample_sizes, image_folder):
+    paths, _ = find_images(image_folder)
     small(n_samples=360).fit(paths)
     assert sample_sizes == [360]  # 36 images, 10 each
     small(n_samples=10**6).fit(paths[:2])
@@ -164,8 +164,8 @@ def test_all_black_training_images():
     assert np.isfinite(features.transform([np.random.default_rng(0).random((50, 50))])).all()
 
 
-def test_scikit_learn_conventions(pictures):
-    paths, labels = find_images(pictures)
+def test_scikit_learn_conventions(image_folder):
+    paths, labels = find_images(image_folder)
     features = small()
     copy = clone(features)
     assert copy.get_params()["channels__0__encoder__codebook_size"] == 8
@@ -215,8 +215,8 @@ def test_bad_parameters(parameters, message):
         small().set_params(**parameters).fit([np.zeros((20, 20))])
 
 
-def test_worker_threads_leave_the_warning_filters_alone(pictures):
-    paths, _ = find_images(pictures)
+def test_worker_threads_leave_the_warning_filters_alone(image_folder):
+    paths, _ = find_images(image_folder)
     before = list(warnings.filters)
     small(n_jobs=4).fit(paths).transform(paths)
     assert warnings.filters == before

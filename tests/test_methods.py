@@ -62,8 +62,8 @@ def test_the_seven_rows_of_the_tables():
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_learns_made_images_and_survives_a_file(pictures, tmp_path, method):
-    paths, labels = find_images(pictures)
+def test_learns_made_images_and_survives_a_file(image_folder, tmp_path, method):
+    paths, labels = find_images(image_folder)
     model = small(method).fit(paths[::2], labels[::2])
     assert model.score(paths[1::2], labels[1::2]) > 0.9
     assert isinstance(model.svm_, KernelSVM if METHODS[method].kernel else LinearSVM)
@@ -84,8 +84,8 @@ def test_learns_made_images_and_survives_a_file(pictures, tmp_path, method):
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_same_bits_for_any_number_of_workers(pictures, method):
-    paths, labels = find_images(pictures)
+def test_same_bits_for_any_number_of_workers(image_folder, method):
+    paths, labels = find_images(image_folder)
     one, four = (small(method, n_jobs=n).fit(paths, labels) for n in (1, 4))
     np.testing.assert_array_equal(one.decision_function(paths), four.decision_function(paths))
 
@@ -98,8 +98,8 @@ def test_odd_images(method):
     assert np.isfinite(model.decision_function([*images, np.zeros((1, 300))])).all()
 
 
-def test_pooling_can_be_chosen(pictures):
-    paths, labels = find_images(pictures)
+def test_pooling_can_be_chosen(image_folder):
+    paths, labels = find_images(image_folder)
     own = small("LrrSPM").fit(paths, labels)
     average = small("LrrSPM", channels__0__pooling=AveragePooling()).fit(paths, labels)
     assert isinstance(own.features_.channels_[0].pooling, MaxPooling)
@@ -107,9 +107,9 @@ def test_pooling_can_be_chosen(pictures):
     assert not np.array_equal(own.decision_function(paths), average.decision_function(paths))
 
 
-def test_several_methods_at_once_are_each_alone(pictures, reads):
+def test_several_methods_at_once_are_each_alone(image_folder, reads):
     """Shared splits, samples and codebooks change nothing; images are read twice."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     for shared in (False, True):
         reads.clear()
         classifiers = [small(name, C=0.01) for name in NAMES]
@@ -121,13 +121,13 @@ def test_several_methods_at_once_are_each_alone(pictures, reads):
             assert result.seconds.keys() == alone.seconds.keys()
 
 
-def test_codebook_is_learned_once_for_all_methods(pictures, learned):
-    paths, labels = find_images(pictures)
+def test_codebook_is_learned_once_for_all_methods(image_folder, learned):
+    paths, labels = find_images(image_folder)
     evaluate_all(paths, labels, [small(name) for name in NAMES], 3, 2)
     assert learned == [8, 8]  # one per split
 
 
-def test_commands(pictures, tmp_path):
+def test_commands(image_folder, tmp_path):
     def run(*arguments):
         result = CliRunner().invoke(app, [str(a) for a in arguments])
         assert result.exit_code == 0, result.output
@@ -136,7 +136,7 @@ def test_commands(pictures, tmp_path):
     run("methods")
     assert list(json.loads(run("methods", "--json"))["methods"]) == NAMES
     fast = ["--codebook-size", 8, "--jobs", 1]
-    arguments = ["evaluate", pictures, "--method", "all", "--train-per-class", 4, *fast]
+    arguments = ["evaluate", image_folder, "--method", "all", "--train-per-class", 4, *fast]
     run(*arguments, "--splits", 1)
     found = json.loads(run(*arguments, "--splits", 1, "--json"))["methods"]
     assert list(found) == NAMES
@@ -146,9 +146,9 @@ def test_commands(pictures, tmp_path):
     assert encoders["LLC"]["n_neighbors"] == 5
     assert encoders["LrrSPM"]["regularization"] == 0.7
     model = tmp_path / "m"
-    run("train", pictures, "-o", model, "--method", "KernelSPM", *fast)
+    run("train", image_folder, "-o", model, "--method", "KernelSPM", *fast)
     assert json.loads(run("info", model, "--json"))["parameters"]["method"] == "KernelSPM"
-    predicted = json.loads(run("predict", model, pictures / "dots" / "00.png", "--json"))
+    predicted = json.loads(run("predict", model, image_folder / "dots" / "00.png", "--json"))
     assert predicted["predictions"][0]["label"] == "dots"
 
 
@@ -159,9 +159,9 @@ def test_other_methods_have_no_lambda(tmp_path):
     assert "--lambda: LLC has no such option" in result.stderr
 
 
-def test_same_method_twice_with_one_codebook(pictures):
+def test_same_method_twice_with_one_codebook(image_folder):
     """Kinds that differ in anything have features of their own."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     classifiers = [small("LrrSPM", C=0.01), small("LrrSPM", C=0.01)]
     classifiers[1].set_params(channels__0__pooling=AveragePooling())
     together = evaluate_all(paths, labels, classifiers, 3, 2, True)
@@ -170,15 +170,15 @@ def test_same_method_twice_with_one_codebook(pictures):
         np.testing.assert_array_equal(result.confusions, alone.confusions)
 
 
-def test_unknown_method(pictures):
-    result = CliRunner().invoke(app, ["train", str(pictures), "-o", "m", "--method", "magic"])
+def test_unknown_method(image_folder):
+    result = CliRunner().invoke(app, ["train", str(image_folder), "-o", "m", "--method", "magic"])
     assert result.exit_code == 1
     assert "no method 'magic'" in result.stderr
 
 
-def test_channels_override_the_methods_own(pictures):
+def test_channels_override_the_methods_own(image_folder):
     """The method's kernel stays."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     channels = [Channel(LRREncoder(codebook_size=8))]
     model = ImageClassifier(method="KernelSPM", channels=channels, random_state=0)
     model.fit(paths, labels)

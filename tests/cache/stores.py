@@ -31,8 +31,8 @@ def counts(folder):
     return found
 
 
-def model_bytes(pictures, path, cache, **parameters):
+def model_bytes(image_folder, path, cache, **parameters):
     model = classifier(cache, **parameters)
-    train_with_estimate(*find_images(pictures), model)
+    train_with_estimate(*find_images(image_folder), model)
     model.save(path)
     return path.read_bytes()

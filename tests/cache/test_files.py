@@ -27,10 +27,10 @@ def run_for_a_while(*arguments):
 
 
 @pytest.fixture
-def odd(pictures, tmp_path):
+def odd(image_folder, tmp_path):
     """The made images, a pipe, a device that never ends, and a file that is too large."""
     folder = tmp_path / "odd"
-    shutil.copytree(pictures, folder)
+    shutil.copytree(image_folder, folder)
     os.mkfifo(folder / "dots" / "pipe.jpg")
     (folder / "dots" / "zero.jpg").symlink_to("/dev/zero")
     with (folder / "dots" / "large.jpg").open("wb") as file:
@@ -38,7 +38,7 @@ def odd(pictures, tmp_path):
     return folder
 
 
-def test_pipes_and_devices_do_not_stop_a_run(odd, pictures, tmp_path, model_path):
+def test_pipes_and_devices_do_not_stop_a_run(odd, image_folder, tmp_path, model_path):
     cache, options = tmp_path / "cache", ["--codebook-size", "8", "--jobs", "2"]
     with_store = [*options, "--cache", cache, "--on-error", "skip"]
     trained = run_for_a_while("train", odd, "-o", tmp_path / "m", *with_store)
@@ -46,7 +46,7 @@ def test_pipes_and_devices_do_not_stop_a_run(odd, pictures, tmp_path, model_path
     assert "pipe.jpg: not a regular file" in trained.stderr
     assert "zero.jpg: not a regular file" in trained.stderr
     assert "large.jpg: 1,073,741,824,000 bytes are more than" in trained.stderr
-    run_for_a_while("train", pictures, "-o", tmp_path / "plain", *options)
+    run_for_a_while("train", image_folder, "-o", tmp_path / "plain", *options)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
     predicted = run_for_a_while("predict", model_path, odd, "--cache", cache)
     assert predicted.returncode == 3, predicted.stderr
@@ -73,9 +73,9 @@ def test_digests(odd, tmp_path):
     assert [file_digest(path) for path in nothing] == [None] * 6
 
 
-def test_content_counts_and_names_do_not(pictures, tmp_path, reads):
-    folder, cache = tmp_path / "pictures", tmp_path / "cache"
-    shutil.copytree(pictures, folder)
+def test_content_counts_and_names_do_not(image_folder, tmp_path, reads):
+    folder, cache = tmp_path / "images", tmp_path / "cache"
+    shutil.copytree(image_folder, folder)
     features = small(cache).fit(find_images(folder)[0])
     before = features.transform(find_images(folder)[0])
     (folder / "dots").rename(folder / "zebra")
@@ -110,10 +110,10 @@ def rewrite(path, kind="slant"):
 
 
 @pytest.fixture
-def own(pictures, tmp_path):
+def own(image_folder, tmp_path):
     """Copies of the made images that a test may change."""
-    shutil.copytree(pictures, tmp_path / "pictures")
-    return find_images(tmp_path / "pictures")[0]
+    shutil.copytree(image_folder, tmp_path / "images")
+    return find_images(tmp_path / "images")[0]
 
 
 @pytest.fixture(params=[False, True], ids=["stays", "and back"])
@@ -134,9 +134,9 @@ def changing(request, own, monkeypatch):
     return own
 
 
-def test_the_vector_of_a_file_that_changes_is_not_kept(pictures, tmp_path, changing):
+def test_the_vector_of_a_file_that_changes_is_not_kept(image_folder, tmp_path, changing):
     """Its digest would be that of the old content, its vector that of the new."""
-    features = small(tmp_path / "cache").fit(find_images(pictures)[0])
+    features = small(tmp_path / "cache").fit(find_images(image_folder)[0])
     features.transform(changing)
     assert counts(tmp_path / "cache")["vectors"] == 35
 

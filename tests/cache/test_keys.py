@@ -15,7 +15,6 @@ from lrrspm import (
     SIFT,
     AveragePooling,
     Channel,
-    ImageClassifier,
     LLCEncoder,
     LRREncoder,
     SignedMaxPooling,
@@ -58,9 +57,9 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
-def test_every_parameter_counts(pictures, tmp_path, change):
+def test_every_parameter_counts(image_folder, tmp_path, change):
     """One after the other on one store: what was kept for others is never taken."""
-    paths = find_images(pictures)[0][::3]
+    paths = find_images(image_folder)[0][::3]
     small(tmp_path).fit(paths).transform(paths)
     expected = small().set_params(**change).fit(paths)
     vectors, encoder = expected.transform(paths), expected.channels_[0].encoder_
@@ -189,9 +188,9 @@ def test_any_source_that_changes_is_part_of_the_key(tmp_path, monkeypatch):
         registry.source_digest.cache_clear()
 
 
-def test_the_order_of_the_pictures_counts(pictures, tmp_path):
+def test_the_order_of_the_pictures_counts(image_folder, tmp_path):
     """It is part of what is drawn from each of them."""
-    paths = find_images(pictures)[0]
+    paths = find_images(image_folder)[0]
     for some in (paths, paths[::-1]):
         found = small(tmp_path, n_samples=200).fit(some).channels_[0].encoder_.codebook_
         alone = small(n_samples=200).fit(some).channels_[0].encoder_.codebook_
@@ -199,9 +198,9 @@ def test_the_order_of_the_pictures_counts(pictures, tmp_path):
     assert counts(tmp_path)["codebooks"] == 2
 
 
-def test_the_seed_of_the_sample_counts(pictures, tmp_path):
+def test_the_seed_of_the_sample_counts(image_folder, tmp_path):
     """Also where the encoder has a seed of its own."""
-    paths, encoder = find_images(pictures)[0], LRREncoder(codebook_size=8, random_state=5)
+    paths, encoder = find_images(image_folder)[0], LRREncoder(codebook_size=8, random_state=5)
     codebooks = []
     for seed in (0, 1):
         features = small(tmp_path, encoder=encoder, random_state=seed, n_samples=200).fit(paths)
@@ -211,8 +210,8 @@ def test_the_seed_of_the_sample_counts(pictures, tmp_path):
     assert not np.array_equal(*codebooks)
 
 
-def test_methods_share_a_codebook(pictures, tmp_path, learned):
-    paths, _ = find_images(pictures)
+def test_methods_share_a_codebook(image_folder, tmp_path, learned):
+    paths, _ = find_images(image_folder)
     for encoder in (LRREncoder, LLCEncoder, SparseEncoder):
         features = small(tmp_path, encoder=encoder(codebook_size=8)).fit(paths)
         np.testing.assert_array_equal(
@@ -222,8 +221,8 @@ def test_methods_share_a_codebook(pictures, tmp_path, learned):
     assert counts(tmp_path)["codebooks"] == 1
 
 
-def test_some_known_and_some_not(pictures, tmp_path, learned):
-    paths, _ = find_images(pictures)
+def test_some_known_and_some_not(image_folder, tmp_path, learned):
+    paths, _ = find_images(image_folder)
     small(tmp_path).fit(paths[:20])
     kinds = [
         small(tmp_path),
@@ -242,8 +241,8 @@ def test_some_known_and_some_not(pictures, tmp_path, learned):
 
 
 @pytest.mark.parametrize("seed", [None, np.random.RandomState(3)])
-def test_seeds_that_do_not_come_back_are_not_kept(pictures, tmp_path, seed):
-    paths, _ = find_images(pictures)
+def test_seeds_that_do_not_come_back_are_not_kept(image_folder, tmp_path, seed):
+    paths, _ = find_images(image_folder)
     small(tmp_path, encoder=LRREncoder(codebook_size=8, random_state=seed), random_state=None).fit(
         paths
     )
@@ -253,40 +252,40 @@ def test_seeds_that_do_not_come_back_are_not_kept(pictures, tmp_path, seed):
     assert counts(tmp_path) == {"codebooks": 0, "samples": 0, "vectors": 0}
 
 
-def test_a_generators_draws_are_kept(pictures, tmp_path, learned):
+def test_a_generators_draws_are_kept(image_folder, tmp_path, learned):
     """The numbers that a RandomState gives are the seeds, and they may come back."""
-    paths, _ = find_images(pictures)
+    paths, _ = find_images(image_folder)
     for _ in range(2):
         small(tmp_path, random_state=np.random.RandomState(3)).fit(paths)
     assert learned == [8]
 
 
-def test_foreign_encoders_are_not_kept(pictures, tmp_path):
+def test_foreign_encoders_are_not_kept(image_folder, tmp_path):
     class OwnEncoder(LRREncoder):
         pass
 
-    paths, _ = find_images(pictures)
+    paths, _ = find_images(image_folder)
     small(tmp_path, encoder=OwnEncoder(codebook_size=8)).fit(paths).transform(paths)
     assert shards(tmp_path) == []
 
 
-def test_descriptors_that_are_not_registered_are_not_kept(pictures, tmp_path):
+def test_descriptors_that_are_not_registered_are_not_kept(image_folder, tmp_path):
     class OwnSIFT(SIFT):
         pass
 
-    paths, _ = find_images(pictures)
+    paths, _ = find_images(image_folder)
     features = small(tmp_path).set_params(channels__0__descriptor=OwnSIFT())
     features.fit(paths).transform(paths)
     assert shards(tmp_path) == []
 
 
-def test_poolings_that_are_not_registered_are_not_kept(pictures, tmp_path):
+def test_poolings_that_are_not_registered_are_not_kept(image_folder, tmp_path):
     """Their codebook is: it does not depend on them."""
 
     class OwnPooling(AveragePooling):
         pass
 
-    paths, _ = find_images(pictures)
+    paths, _ = find_images(image_folder)
     small(tmp_path, pooling=OwnPooling()).fit(paths).transform(paths)
     assert counts(tmp_path) == {"codebooks": 1, "samples": 0, "vectors": 0}
 
@@ -297,9 +296,9 @@ class Mirrored(SpatialPyramidFeatures):
         return pixels._replace(gray=np.ascontiguousarray(pixels.gray[:, ::-1]))
 
 
-def test_foreign_features_are_not_kept(pictures, tmp_path):
+def test_foreign_features_are_not_kept(image_folder, tmp_path):
     """A class that reads or describes in its own way, with the parameters of ours."""
-    paths, _ = find_images(pictures)
+    paths, _ = find_images(image_folder)
     ours = small(tmp_path).fit(paths)
     ours.transform(paths)
     before = shards(tmp_path)

@@ -22,27 +22,27 @@ from tests.conftest import replace_reader
 
 @pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM"])
 def test_model_files_are_the_same_without_cold_warm_and_half_filled(
-    pictures, tmp_path, reads, learned, method
+    image_folder, tmp_path, reads, learned, method
 ):
     parameters = {"method": method, "n_jobs": 2}
     cache, path = tmp_path / "cache", tmp_path / "m"
-    plainly = model_bytes(pictures, path, None, **parameters)
-    assert model_bytes(pictures, path, cache, **parameters) == plainly
+    plainly = model_bytes(image_folder, path, None, **parameters)
+    assert model_bytes(image_folder, path, cache, **parameters) == plainly
     assert counts(cache) == {"codebooks": 2, "samples": 0, "vectors": 72}
     del reads[:], learned[:]
-    assert model_bytes(pictures, path, cache, **parameters) == plainly
+    assert model_bytes(image_folder, path, cache, **parameters) == plainly
     assert reads == []
     assert learned == []
     for kind in ("vectors", "codebooks"):
         shards(cache, kind)[0].unlink()
-        assert model_bytes(pictures, path, cache, **parameters) == plainly
+        assert model_bytes(image_folder, path, cache, **parameters) == plainly
         assert len(reads) in (30, 36)  # what is missing, and no more
         assert counts(cache) == {"codebooks": 2, "samples": 0, "vectors": 72}
         del reads[:]
 
 
-def test_evaluation_is_the_same(pictures, tmp_path, reads):
-    paths, labels = find_images(pictures)
+def test_evaluation_is_the_same(image_folder, tmp_path, reads):
+    paths, labels = find_images(image_folder)
     for shared in (False, True):
         expected = evaluate(paths, labels, classifier(C=0.001), 3, 2, shared)
         for _ in range(2):
@@ -81,8 +81,8 @@ def damage_rewrite(path):
 @pytest.mark.parametrize(
     "damage", [damage_truncate, damage_flip, damage_empty, damage_garbage, damage_rewrite]
 )
-def test_damaged_shards_are_named_and_computed_again(pictures, tmp_path, kind, damage):
-    paths, _ = find_images(pictures)
+def test_damaged_shards_are_named_and_computed_again(image_folder, tmp_path, kind, damage):
+    paths, _ = find_images(image_folder)
     expected = small(tmp_path).fit(paths).transform(paths)
     (shard,) = shards(tmp_path, kind)
     damage(shard)
@@ -126,8 +126,8 @@ def test_two_writers(tmp_path):
     )
 
 
-def test_a_full_disk_is_said_once_and_changes_nothing(pictures, tmp_path, monkeypatch):
-    paths, _ = find_images(pictures)
+def test_a_full_disk_is_said_once_and_changes_nothing(image_folder, tmp_path, monkeypatch):
+    paths, _ = find_images(image_folder)
     expected = small().fit(paths).transform(paths)
 
     def fail(path, content):
@@ -158,8 +158,8 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
     ]
 
 
-def test_samples_outlive_an_interrupted_codebook(pictures, tmp_path, reads, monkeypatch):
-    paths, _ = find_images(pictures)
+def test_samples_outlive_an_interrupted_codebook(image_folder, tmp_path, reads, monkeypatch):
+    paths, _ = find_images(image_folder)
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -178,8 +178,8 @@ def test_samples_outlive_an_interrupted_codebook(pictures, tmp_path, reads, monk
     assert counts(tmp_path) == {"codebooks": 1, "samples": 0, "vectors": 0}
 
 
-def test_samples_of_an_interrupted_reading(pictures, tmp_path, monkeypatch):
-    paths, _ = find_images(pictures)
+def test_samples_of_an_interrupted_reading(image_folder, tmp_path, monkeypatch):
+    paths, _ = find_images(image_folder)
     expected = small().fit(paths).channels_[0].encoder_.codebook_
     read = []
 
@@ -198,16 +198,16 @@ def test_samples_of_an_interrupted_reading(pictures, tmp_path, monkeypatch):
     assert read == [*paths[:30], *paths[27:]]
 
 
-def test_not_in_model_files(pictures, tmp_path):
-    model = classifier(tmp_path / "cache").fit(*find_images(pictures))
+def test_not_in_model_files(image_folder, tmp_path):
+    model = classifier(tmp_path / "cache").fit(*find_images(image_folder))
     assert clone(model).cache == tmp_path / "cache"
     model.save(tmp_path / "m")
     assert load_model(tmp_path / "m").cache is None
     assert b"cache" not in (tmp_path / "m").read_bytes()
 
 
-def test_predictions_of_a_loaded_model(pictures, tmp_path, model_path, reads):
-    paths, _ = find_images(pictures)
+def test_predictions_of_a_loaded_model(image_folder, tmp_path, model_path, reads):
+    paths, _ = find_images(image_folder)
     expected = load_model(model_path).decision_function(paths)
     for _ in range(2):
         del reads[:]
@@ -246,8 +246,8 @@ def test_without_a_folder_nothing_is_looked_at():
     assert dict(shelf.fetch("a")) == {}
 
 
-def test_clear_deletes_what_the_store_made(pictures, tmp_path):
-    small(tmp_path).fit(find_images(pictures)[0]).transform(find_images(pictures)[0])
+def test_clear_deletes_what_the_store_made(image_folder, tmp_path):
+    small(tmp_path).fit(find_images(image_folder)[0]).transform(find_images(image_folder)[0])
     shelf = shards(tmp_path, "vectors")[0].parent
     own = [shelf / "notes.txt", tmp_path / "photo.jpg", tmp_path / "vectors" / "mine" / "a.txt"]
     own[-1].parent.mkdir()
@@ -262,7 +262,7 @@ def test_clear_deletes_what_the_store_made(pictures, tmp_path):
     assert clear(tmp_path) == (0, 0)
 
 
-def test_commands(pictures, tmp_path):
+def test_commands(image_folder, tmp_path):
     def run(*arguments, code=0):
         result = CliRunner().invoke(app, [str(a) for a in arguments])
         assert result.exit_code == code, result.output
@@ -270,16 +270,16 @@ def test_commands(pictures, tmp_path):
 
     cache, model = tmp_path / "cache", tmp_path / "m"
     fast = ["--codebook-size", "8", "--jobs", "1", "--cache", cache]
-    first = run("train", pictures, "-o", model, *fast).stdout
+    first = run("train", image_folder, "-o", model, *fast).stdout
     content = model.read_bytes()
     assert (
-        run("train", pictures, "-o", model, *fast).stdout.splitlines()[:2]
+        run("train", image_folder, "-o", model, *fast).stdout.splitlines()[:2]
         == (first.splitlines()[:2])
     )
     assert model.read_bytes() == content
-    run("evaluate", pictures, "--train-per-class", "4", "--splits", "1", *fast)
-    run("predict", model, pictures, "--cache", cache)
-    run("score", model, pictures, "--cache", cache)
+    run("evaluate", image_folder, "--train-per-class", "4", "--splits", "1", *fast)
+    run("predict", model, image_folder, "--cache", cache)
+    run("score", model, image_folder, "--cache", cache)
     found = json.loads(run("cache", "info", cache, "--json").stdout)
     assert found["bytes"] == sum(path.stat().st_size for path in shards(cache))
     arrays = [(shelf["kind"], shelf["arrays"]) for shelf in found["shelves"]]
@@ -292,6 +292,6 @@ def test_commands(pictures, tmp_path):
     assert "deleted" in run("cache", "clear", cache).stdout
     assert json.loads(run("cache", "info", cache, "--json").stdout)["bytes"] == 0
     assert json.loads(run("cache", "clear", cache, "--json").stdout)["files"] == 0
-    refused = run("train", pictures, "-o", model, "--cache", pictures, code=1)
+    refused = run("train", image_folder, "-o", model, "--cache", image_folder, code=1)
     assert "not empty" in refused.stderr
-    assert "not a feature store" in run("cache", "clear", pictures, code=1).stderr
+    assert "not a feature store" in run("cache", "clear", image_folder, code=1).stderr
