@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from lrrspm import Explanation, ImageClassifier, find_images, read_image
-from lrrspm.evaluation.protocol import split_by_class
+from lrrspm.evaluation import split_by_class
 from lrrspm.evidence import Examination
 from lrrspm.methods import METHODS
 

@@ -31,6 +31,10 @@ def second(**parameters):
     return Channel(VQEncoder(codebook_size=6), levels=(1, 3), **parameters)
 
 
+def channel_of(estimator, place):
+    return estimator.get_params()[f"channels__{place}"]
+
+
 def features(*channels, **parameters):
     parameters = {"n_samples": 500, "random_state": 0, **parameters}
     return SpatialPyramidFeatures(list(channels), **parameters)
@@ -123,13 +127,17 @@ def test_nested_parameters():
     params = model.get_params()
     assert params["channels__0__encoder__codebook_size"] == 4
     assert params["channels__1__levels"] == (1, 3)
-    assert params["channels__1"] is model.channels[1]
+    assert params["channels__1"] is channel_of(model, 1)
     copy = clone(model)
     copy.set_params(channels__0__encoder__threshold=0.5, channels__1__weight=2, C=3)
-    assert (copy.channels[0].encoder.threshold, copy.channels[1].weight, copy.C) == (0.5, 2, 3)
-    assert (model.channels[0].encoder.threshold, model.channels[1].weight) == (0.98, 1)
+    assert (channel_of(copy, 0).encoder.threshold, channel_of(copy, 1).weight, copy.C) == (
+        0.5,
+        2,
+        3,
+    )
+    assert (channel_of(model, 0).encoder.threshold, channel_of(model, 1).weight) == (0.98, 1)
     copy.set_params(channels__1=first())
-    assert isinstance(copy.channels[1].encoder, LRREncoder)
+    assert isinstance(channel_of(copy, 1).encoder, LRREncoder)
     with pytest.raises(ValueError, match="there is no channel '2'"):
         copy.set_params(channels__2__weight=1)
     with pytest.raises(ValueError, match="there is no channel 'x'"):
@@ -142,21 +150,21 @@ def test_a_whole_part_is_set_before_its_parameters():
     model = ImageClassifier(method="LLC").set_params(
         channels__0__encoder__n_neighbors=3, channels__0__encoder=LLCEncoder(codebook_size=8)
     )
-    assert model.channels[0].encoder.get_params()["n_neighbors"] == 3
-    assert model.channels[0].encoder.codebook_size == 8
+    assert channel_of(model, 0).encoder.get_params()["n_neighbors"] == 3
+    assert channel_of(model, 0).encoder.codebook_size == 8
     model.set_params(channels__0__encoder__n_neighbors=4, channels=[Channel(LLCEncoder())])
-    assert model.channels[0].encoder.n_neighbors == 4
+    assert channel_of(model, 0).encoder.n_neighbors == 4
 
 
 def test_parameters_of_parts_that_were_left_to_their_defaults():
     """Each names its part first; the pooling is the encoder's own."""
     model = SpatialPyramidFeatures([Channel(LLCEncoder())])
     model.set_params(channels__0__descriptor__step=9, channels__0__pooling__norm="l1")
-    assert model.channels[0].descriptor.step == 9
-    assert isinstance(model.channels[0].pooling, SignedMaxPooling)
-    assert model.channels[0].pooling.norm == "l1"
+    assert channel_of(model, 0).descriptor.step == 9
+    assert isinstance(channel_of(model, 0).pooling, SignedMaxPooling)
+    assert channel_of(model, 0).pooling.norm == "l1"
     plain = SpatialPyramidFeatures().set_params(channels__0__encoder__threshold=0)
-    assert plain.channels[0].encoder.threshold == 0
+    assert channel_of(plain, 0).encoder.threshold == 0
     assert ImageClassifier(VQEncoder()).get_params()["channels__0__levels"] == (1, 2, 4)
 
 

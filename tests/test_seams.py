@@ -142,6 +142,7 @@ def test_codebooks_that_differ_in_the_middle_share_no_features(image_folder):
 class Mirrored(SpatialPyramidFeatures):
     def read(self, image):
         pixels = super().read(image)
+        assert pixels.gray is not None
         return pixels._replace(gray=np.ascontiguousarray(pixels.gray[:, ::-1]))
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ from lrrspm.pipeline import fit_features, open_engine
 from tests.cache.stores import counts, shards, small
 from tests.conftest import draw
 
-CHANGES = [
+CHANGES: list[dict[str, Any]] = [
     {"channels__0__levels": (1, 2)},
     {"channels__0__descriptor__step": 8},
     {"channels__0__descriptor__patch_size": 12},
@@ -111,7 +112,9 @@ def test_every_parameter_of_a_part_is_in_its_key(kind, cls, changes):
 def test_every_built_in_part_has_a_key():
     for kind, parts in registry.OURS.items():
         for name in parts:
-            assert part_key(kind, registry.find(kind, name)())["name"] == name
+            key = part_key(kind, registry.find(kind, name)())
+            assert key is not None
+            assert key["name"] == name
 
 
 def test_the_list_of_changes_is_complete():
@@ -162,7 +165,7 @@ def test_any_source_that_changes_is_part_of_the_key(tmp_path, monkeypatch):
 
     def find_copy(name):
         spec = found(name)
-        if name == "lrrspm":
+        if spec is not None and name == "lrrspm":
             spec.origin = str(copy / "__init__.py")
         return spec
 
@@ -293,6 +296,7 @@ def test_poolings_that_are_not_registered_are_not_kept(image_folder, tmp_path):
 class Mirrored(SpatialPyramidFeatures):
     def read(self, image):
         pixels = super().read(image)
+        assert pixels.gray is not None
         return pixels._replace(gray=np.ascontiguousarray(pixels.gray[:, ::-1]))
 
 

@@ -89,7 +89,7 @@ class Recording(Executor):
 
     def submit(self, function, /, *arguments, **named):
         self.sizes.append(len(arguments[0]))
-        future = Future()
+        future: Future[list[int]] = Future()
         future.set_result(function(*arguments, **named))
         return future
 
