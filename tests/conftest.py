@@ -1,4 +1,4 @@
-"""Fixtures: golden numbers, made pictures, and real data where there are any."""
+"""Fixtures: golden numbers, made images, and real data where there are any."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ def hear_ctrl_c():
 
 
 def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
-    """A picture of stripes or dots with noise, uint8 (size, size)."""
+    """An image of stripes or dots with noise, uint8 (size, size)."""
     y, x = np.mgrid[:size, :size] + rng.uniform(0, 8, 2)[:, None, None]
     waves = {
         "across": np.sin(y),
@@ -93,14 +93,14 @@ def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
         "dots": np.sin(x) * np.sin(y),
         "slant": np.sin(x + y),
     }
-    picture = 128 + 70 * waves[kind] + rng.normal(0, 25, (size, size))
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    image = 128 + 70 * waves[kind] + rng.normal(0, 25, (size, size))
+    return np.clip(image, 0, 255).astype(np.uint8)
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory) -> Path:
-    """A folder of three classes with 12 made pictures each."""
-    root = tmp_path_factory.mktemp("pictures")
+def image_folder(tmp_path_factory) -> Path:
+    """A folder of three classes with 12 made images each."""
+    root = tmp_path_factory.mktemp("images")
     rng = np.random.default_rng(0)
     for kind in ("across", "along", "dots"):
         (root / kind).mkdir()
@@ -110,13 +110,19 @@ def pictures(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model_path(pictures, tmp_path_factory) -> Path:
-    """A small model trained on the made pictures."""
+def pictures(image_folder) -> Path:
+    """The same, by the name that other tests use."""
+    return image_folder
+
+
+@pytest.fixture(scope="session")
+def model_path(image_folder, tmp_path_factory) -> Path:
+    """A small model trained on the made images."""
     from lrrspm import ImageClassifier, LRREncoder, find_images
 
     path = tmp_path_factory.mktemp("model") / "small.lrrspm"
     encoder = LRREncoder(codebook_size=16)
-    ImageClassifier(encoder, random_state=0).fit(*find_images(pictures)).save(path)
+    ImageClassifier(encoder, random_state=0).fit(*find_images(image_folder)).save(path)
     return path
 
 
@@ -182,9 +188,9 @@ def learned(monkeypatch) -> list[int]:
     return seen
 
 
-def mixed_up(pictures: Path, target: Path) -> Path:
-    """A copy of made pictures, two of each class being in the folder of the next one."""
-    shutil.copytree(pictures, target)
+def mixed_up(image_folder: Path, target: Path) -> Path:
+    """A copy of made images, two of each class being in the folder of the next one."""
+    shutil.copytree(image_folder, target)
     kinds = sorted(folder.name for folder in target.iterdir())
     for kind, other in zip(kinds, [*kinds[1:], kinds[0]], strict=True):
         for i in range(2):

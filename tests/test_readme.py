@@ -18,11 +18,11 @@ PACKAGE = ("my_parts.py", "pyproject.toml")
 
 
 @pytest.fixture
-def place(pictures, tmp_path, monkeypatch):
+def place(image_folder, tmp_path, monkeypatch):
     """A working directory with the files that the examples name."""
-    shutil.copytree(pictures, tmp_path / "images")
-    shutil.copytree(pictures, tmp_path / "other-images")
-    shutil.copy(pictures / "dots" / "00.png", tmp_path / "new.jpg")
+    shutil.copytree(image_folder, tmp_path / "images")
+    shutil.copytree(image_folder, tmp_path / "other-images")
+    shutil.copy(image_folder / "dots" / "00.png", tmp_path / "new.jpg")
     # Without data sets the paper's tables say "not run", which is quick.
     (tmp_path / "sets").mkdir()
     monkeypatch.setenv("LRRSPM_DATA", str(tmp_path / "sets"))

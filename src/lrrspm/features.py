@@ -86,6 +86,16 @@ class Channel(BaseEstimator):
             )
         return channel
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; one of a part that is None names the default part first."""
+        nested = {name: params.pop(name) for name in list(params) if "__" in name}
+        super().set_params(**params)
+        roles = {name.partition("__")[0] for name in nested}
+        for role in roles & {"descriptor", "encoder", "pooling"}:
+            if getattr(self, role) is None:
+                setattr(self, role, getattr(self.complete(), role))
+        return super().set_params(**nested)
+
     def own_pooling(self) -> Any:
         """Return a new pooling of the kind that the encoder names, or None."""
         name = self.encoder.pooled_by

@@ -62,17 +62,17 @@ def test_defaults_are_the_librarys(name):
     assert options["--seed"].default == config.SEED
 
 
-def test_from_folder_to_predictions(pictures, tmp_path):
+def test_from_folder_to_predictions(image_folder, tmp_path):
     model = tmp_path / "m.lrrspm"
-    text = run("train", pictures, "-o", model, *FAST).stdout
+    text = run("train", image_folder, "-o", model, *FAST).stdout
     assert "36 images, 3 classes" in text
     assert "estimated accuracy 100.0 %, on 6 held-out images" in text
     assert os.listdir(tmp_path) == ["m.lrrspm"]
 
-    text = run("predict", model, pictures / "dots" / "00.png", pictures / "along").stdout
+    text = run("predict", model, image_folder / "dots" / "00.png", image_folder / "along").stdout
     assert [line.split()[1] for line in text.splitlines()[1:]] == ["dots"] + ["along"] * 12
 
-    text = run("score", model, pictures).stdout
+    text = run("score", model, image_folder).stdout
     assert text.startswith("accuracy 100.00 %")
 
     text = run("info", model).stdout
@@ -80,9 +80,9 @@ def test_from_folder_to_predictions(pictures, tmp_path):
     assert "  channels.0.encoder.regularization: 0.7" in text.splitlines()
 
 
-def test_train_json(pictures, tmp_path):
+def test_train_json(image_folder, tmp_path):
     result = run(
-        "train", pictures, "-o", tmp_path / "m", "--json", "--no-estimate", "--lambda", "0.2",
+        "train", image_folder, "-o", tmp_path / "m", "--json", "--no-estimate", "--lambda", "0.2",
         "--threshold", "0.5", "--C", "3", "--step", "8", "--patch-size", "12", "--levels", "1,3",
         "--seed", "4", *FAST,
     )  # fmt: skip
@@ -113,8 +113,8 @@ def test_train_json(pictures, tmp_path):
     assert shown["parameters"] == found["parameters"]
 
 
-def test_evaluate(pictures):
-    arguments = ["evaluate", pictures, "--train-per-class", "4", "--splits", "2", *FAST]
+def test_evaluate(image_folder):
+    arguments = ["evaluate", image_folder, "--train-per-class", "4", "--splits", "2", *FAST]
     found = json.loads(run(*arguments, "--json").stdout)
     assert set(found["accuracy"]) == {"mean", "std", "splits"}
     assert set(found["seconds"]) == {"read", "describe", "codebook", "encode", "train", "test"}
@@ -127,16 +127,16 @@ def test_evaluate(pictures):
     assert "2 splits, 36 images, 3 classes" in text
 
 
-def test_a_csv_file_instead_of_a_folder(pictures, model_path, tmp_path):
+def test_a_csv_file_instead_of_a_folder(image_folder, model_path, tmp_path):
     table = tmp_path / "list.csv"
-    rows = [(pictures / kind / "00.png", kind) for kind in ("across", "along", "dots")]
+    rows = [(image_folder / kind / "00.png", kind) for kind in ("across", "along", "dots")]
     table.write_text("path,label\n" + "".join(f"{path},{label}\n" for path, label in rows))
     found = json.loads(run("score", model_path, table, "--json").stdout)
     assert found["images"] == 3
 
 
-def test_predict_formats(pictures, model_path):
-    image = pictures / "dots" / "00.png"
+def test_predict_formats(image_folder, model_path):
+    image = image_folder / "dots" / "00.png"
     found = json.loads(run("predict", model_path, image, "--top", "2", "--json").stdout)
     (prediction,) = found["predictions"]
     assert prediction["label"] == "dots"
@@ -153,15 +153,15 @@ def test_predict_formats(pictures, model_path):
     assert rows[0] == ["path", "label_1", "score_1", "label_2", "score_2", "label_3", "score_3"]
 
 
-def test_names_with_brackets_are_shown_as_they_are(pictures, model_path, tmp_path):
+def test_names_with_brackets_are_shown_as_they_are(image_folder, model_path, tmp_path):
     path = tmp_path / "[bold]odd[red] name.png"
-    shutil.copy(pictures / "dots" / "00.png", path)
+    shutil.copy(image_folder / "dots" / "00.png", path)
     assert str(path) in run("predict", model_path, path).stdout
 
 
-def test_control_characters_in_names_are_escaped(pictures, model_path, tmp_path):
+def test_control_characters_in_names_are_escaped(image_folder, model_path, tmp_path):
     path = tmp_path / "red\x1b[31m\nline.png"
-    shutil.copy(pictures / "dots" / "00.png", path)
+    shutil.copy(image_folder / "dots" / "00.png", path)
     text = run("predict", model_path, path).stdout
     assert "red\\x1b[31m\\nline.png" in text
     assert "\x1b" not in text
@@ -169,17 +169,17 @@ def test_control_characters_in_names_are_escaped(pictures, model_path, tmp_path)
     assert found["predictions"][0]["path"] == str(path)
 
 
-def test_reader_that_stops_early(pictures, model_path):
-    command = f"{sys.executable} -m lrrspm predict {model_path} {pictures} --csv | head -1"
+def test_reader_that_stops_early(image_folder, model_path):
+    command = f"{sys.executable} -m lrrspm predict {model_path} {image_folder} --csv | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "path,label,score"
     assert "Traceback" not in done.stderr
 
 
-def test_unreadable_files_are_skipped(pictures, model_path, tmp_path):
+def test_unreadable_files_are_skipped(image_folder, model_path, tmp_path):
     bad = tmp_path / "bad.jpg"
     bad.write_text("not an image")
-    good = pictures / "dots" / "00.png"
+    good = image_folder / "dots" / "00.png"
     result = run("predict", model_path, bad, good, tmp_path / "missing.png", code=3)
     assert f"skipped {bad}: not an image" in result.stderr
     assert "missing.png: no such file" in result.stderr
@@ -194,14 +194,14 @@ def test_unreadable_files_are_skipped(pictures, model_path, tmp_path):
     run("predict", model_path, bad, code=1)
 
 
-def test_score_on_some_of_the_classes(pictures, model_path, tmp_path):
-    (tmp_path / "dots").symlink_to(pictures / "dots")
+def test_score_on_some_of_the_classes(image_folder, model_path, tmp_path):
+    (tmp_path / "dots").symlink_to(image_folder / "dots")
     text = run("score", model_path, tmp_path).stdout
     assert "accuracy 100.00 %" in text
     assert "not tested" in text
 
 
-def test_progress_bars(pictures, tmp_path, monkeypatch):
+def test_progress_bars(image_folder, tmp_path, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
@@ -212,7 +212,7 @@ def test_progress_bars(pictures, tmp_path, monkeypatch):
     with progress() as listener:
         assert listener is not None
         train_with_estimate(
-            *find_images(pictures),
+            *find_images(image_folder),
             ImageClassifier(LRREncoder(codebook_size=8), random_state=0),
             stages=Stages(listener),
         )
@@ -275,15 +275,15 @@ def test_warnings_are_one_line(tmp_path):
     assert "a codebook of 256 atoms was asked for" in result.stderr
 
 
-def test_same_model_for_any_number_of_jobs(pictures, tmp_path):
+def test_same_model_for_any_number_of_jobs(image_folder, tmp_path):
     for jobs in ("1", "3"):
-        run("train", pictures, "-o", tmp_path / jobs, "--codebook-size", "8", "--jobs", jobs)
+        run("train", image_folder, "-o", tmp_path / jobs, "--codebook-size", "8", "--jobs", jobs)
     assert (tmp_path / "1").read_bytes() == (tmp_path / "3").read_bytes()
 
 
-def test_as_a_module(model_path, pictures):
+def test_as_a_module(model_path, image_folder):
     done = subprocess.run(
-        [sys.executable, "-m", "lrrspm", "predict", model_path, pictures / "dots", "--json"],
+        [sys.executable, "-m", "lrrspm", "predict", model_path, image_folder / "dots", "--json"],
         capture_output=True,
         text=True,
         check=True,
@@ -298,7 +298,7 @@ def test_demo_without_its_images(monkeypatch, tmp_path):
     assert "pip install 'lrrspm[demo]'" in result.stderr
 
 
-def test_demo(monkeypatch, pictures, tmp_path):
+def test_demo(monkeypatch, image_folder, tmp_path):
     """The tour on made images, laid out as those of the package."""
     data = tmp_path / "elpv_dataset" / "data"
     (data / "images").mkdir(parents=True)
@@ -308,7 +308,7 @@ def test_demo(monkeypatch, pictures, tmp_path):
     for kind, probability, module in [*kinds, ("along", 1.0, "poly"), ("dots", 1 / 3, "poly")]:
         for i in range(12):
             name = f"images/{kind}{module}{i}.png"
-            shutil.copy(pictures / kind / f"{i:02}.png", data / name)
+            shutil.copy(image_folder / kind / f"{i:02}.png", data / name)
             lines.append(f"{name}  {probability}  {module}")
     (data / "labels.csv").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(tmp_path)
@@ -325,11 +325,11 @@ def test_demo(monkeypatch, pictures, tmp_path):
     assert load_model(tmp_path / "demo" / "solar-cells.lrrspm").summary_["images"] == 16
 
 
-def test_codes_can_be_normalized(pictures, tmp_path):
+def test_codes_can_be_normalized(image_folder, tmp_path):
     models = []
     for options in ([], ["--normalize-codes"]):
         model = tmp_path / f"m{len(options)}"
-        run("train", pictures, "-o", model, "--codebook-size", 8, "--no-estimate", *options)
+        run("train", image_folder, "-o", model, "--codebook-size", 8, "--no-estimate", *options)
         found = json.loads(run("info", model, "--json").stdout)
         (channel,) = found["parameters"]["channels"]
         assert channel["encoder"]["normalize_codes"] is bool(options)

@@ -136,8 +136,8 @@ def hash_file(path):
 
 
 @pytest.mark.parametrize("estimate", [False, True])
-def test_killed_runs_resume(pictures, tmp_path, estimate):
-    trainer = Trainer(pictures, tmp_path, 8, estimate)
+def test_killed_runs_resume(image_folder, tmp_path, estimate):
+    trainer = Trainer(image_folder, tmp_path, 8, estimate)
     assert len(kill_at_random_moments(trainer, kills=2)) == 2
 
 
@@ -152,8 +152,8 @@ def test_killed_runs_on_real_images_resume(data_dir, tmp_path, estimate):
     assert any(trainer.models * SHARD < done < trainer.vectors for done in done_before)
 
 
-def test_processes_share_a_store(pictures, tmp_path, capfd):
-    trainer = Trainer(pictures, tmp_path, shard=5)
+def test_processes_share_a_store(image_folder, tmp_path, capfd):
+    trainer = Trainer(image_folder, tmp_path, shard=5)
     expected = trainer.finish("alone")
     shared = tmp_path / "shared"
     names = [f"run{i}" for i in range(4)]
@@ -202,12 +202,12 @@ app(arguments)
 
 @pytest.mark.parametrize(("sent", "options"), [(signal.SIGINT, ["--json"]), (signal.SIGTERM, [])])
 @pytest.mark.parametrize("number", [1, 50])  # while digests are computed, and while images are read
-def test_stopped_by_a_signal(pictures, tmp_path, sent, options, number):
+def test_stopped_by_a_signal(image_folder, tmp_path, sent, options, number):
     output = tmp_path / "out" / "m"
     output.parent.mkdir()
     slow = ["--step", "4", "--codebook-size", "256"]
-    command = ["train", pictures, "-o", output, "--cache", tmp_path / "cache", *slow, *options]
-    with started(int(sent), number, pictures, *command, program=["-c", SIGNALED]) as process:
+    command = ["train", image_folder, "-o", output, "--cache", tmp_path / "cache", *slow, *options]
+    with started(int(sent), number, image_folder, *command, program=["-c", SIGNALED]) as process:
         printed, said = process.communicate()
     assert process.returncode == 1
     assert said.splitlines()[-1] == "error: stopped"
@@ -227,9 +227,9 @@ def test_stopped_by_a_signal(pictures, tmp_path, sent, options, number):
         (OSError(5, "Input/output error", "a.png"), "a.png: Input/output error"),
     ],
 )
-def test_an_exception_in_a_worker(pictures, tmp_path, monkeypatch, error, message):
+def test_an_exception_in_a_worker(image_folder, tmp_path, monkeypatch, error, message):
     place = 20
-    bad = read_image(find_images(pictures)[0][place])
+    bad = read_image(find_images(image_folder)[0][place])
     met = []
 
     def fails(image, *rest):
@@ -239,7 +239,7 @@ def test_an_exception_in_a_worker(pictures, tmp_path, monkeypatch, error, messag
                 raise error
         return dense_sift(image, *rest)
 
-    arguments = ["train", pictures, "-o", tmp_path / "m", "--cache", tmp_path / "c", *SMALL]
+    arguments = ["train", image_folder, "-o", tmp_path / "m", "--cache", tmp_path / "c", *SMALL]
     with monkeypatch.context() as patch:
         patch.setattr("lrrspm.descriptors.sift.dense_sift", fails)
         result = CliRunner().invoke(app, [str(a) for a in arguments])
@@ -258,10 +258,10 @@ def test_an_exception_in_a_worker(pictures, tmp_path, monkeypatch, error, messag
 
 
 @pytest.fixture(scope="module")
-def plain_model(pictures, tmp_path_factory):
+def plain_model(image_folder, tmp_path_factory):
     """What train writes where there is room; numba has then written all it caches."""
     path = tmp_path_factory.mktemp("plain") / "m"
-    CliRunner().invoke(app, ["train", str(pictures), "-o", str(path), *SMALL])
+    CliRunner().invoke(app, ["train", str(image_folder), "-o", str(path), *SMALL])
     return path.read_bytes()
 
 
@@ -275,20 +275,20 @@ def train_with_small_files(size, *arguments):
     return process.communicate()[1], process.returncode
 
 
-def test_no_room_for_the_model(pictures, tmp_path, plain_model):
+def test_no_room_for_the_model(image_folder, tmp_path, plain_model):
     output = tmp_path / "m"
     output.write_text("old")
-    said, code = train_with_small_files(len(plain_model) - 1, pictures, "-o", output)
+    said, code = train_with_small_files(len(plain_model) - 1, image_folder, "-o", output)
     assert code == 1
     assert said == f"error: {output}: File too large\n"
     assert output.read_text() == "old"
     assert left_over(tmp_path) == []
 
 
-def test_no_room_for_the_store(pictures, tmp_path, plain_model):
+def test_no_room_for_the_store(image_folder, tmp_path, plain_model):
     cache, output = tmp_path / "c", tmp_path / "m"
     room = len(plain_model)  # not enough for a shard of samples
-    said, code = train_with_small_files(room, pictures, "-o", output, "--cache", cache)
+    said, code = train_with_small_files(room, image_folder, "-o", output, "--cache", cache)
     assert code == 0, said
     assert said.count("warning") == 1
     assert f"{cache}: cannot write (File too large); going on without" in said
@@ -296,11 +296,11 @@ def test_no_room_for_the_store(pictures, tmp_path, plain_model):
     assert left_over(tmp_path) == []
 
 
-def test_no_room_for_a_drawing(pictures, tmp_path, monkeypatch):
+def test_no_room_for_a_drawing(image_folder, tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: .*out\.png"):
         draw_predictions(tmp_path / "out.png", paths[:2], labels[:2], labels[:2])
@@ -308,14 +308,14 @@ def test_no_room_for_a_drawing(pictures, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_no_room_for_standard_output(pictures, model_path):
-    command = f"{sys.executable} -m lrrspm predict {model_path} {pictures} --csv > /dev/full"
+def test_no_room_for_standard_output(image_folder, model_path):
+    command = f"{sys.executable} -m lrrspm predict {model_path} {image_folder} --csv > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == "error: [Errno 28] No space left on device\n"
 
 
-def test_read_only_targets(pictures, tmp_path, monkeypatch):
+def test_read_only_targets(image_folder, tmp_path, monkeypatch):
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     if os.geteuid() == 0:  # root may write everywhere, so pretend that it may not
@@ -335,7 +335,7 @@ def test_read_only_targets(pictures, tmp_path, monkeypatch):
             f"{locked / 'c'}: cannot become a feature store",
         ),
     ):
-        arguments = ["train", pictures, *options, *SMALL]
+        arguments = ["train", image_folder, *options, *SMALL]
         result = CliRunner().invoke(app, [str(a) for a in arguments])
         assert result.exit_code == 1
         assert message in result.stderr

@@ -30,13 +30,13 @@ NAMES = [
 
 
 @pytest.fixture
-def odd(pictures, tmp_path):
+def odd(image_folder, tmp_path):
     """A folder with one image under many names."""
     folder = os.fsencode(tmp_path / "odd")
     os.mkdir(folder)
     for name in NAMES:
         assert len(name) <= 255
-        shutil.copy(pictures / "dots" / "00.png", os.path.join(folder, name))
+        shutil.copy(image_folder / "dots" / "00.png", os.path.join(folder, name))
     return tmp_path / "odd"
 
 
@@ -85,12 +85,12 @@ def test_a_name_that_starts_with_a_dash(odd, model_path, monkeypatch):
     assert b"-dash.png" in run("predict", "--csv", os.path.abspath(model_path), "--", "-dash.png")
 
 
-def test_class_names_that_are_not_valid_text(pictures, tmp_path):
+def test_class_names_that_are_not_valid_text(image_folder, tmp_path):
     names = [b"no text \xff", b"new\nline", "🦊".encode()]
     root = tmp_path / "classes"
     root.mkdir()
     for name, kind in zip(names, ("across", "along", "dots"), strict=True):
-        shutil.copytree(pictures / kind, root / os.fsdecode(name))
+        shutil.copytree(image_folder / kind, root / os.fsdecode(name))
     model = os.fsencode(tmp_path) + b"/model \xff.lrrspm"
     fast = ["--codebook-size", "8", "--jobs", "1"]
     assert b"36 images, 3 classes" in run("train", root, "-o", model, *fast)
@@ -111,10 +111,10 @@ def test_class_names_that_are_not_valid_text(pictures, tmp_path):
     assert json.loads(run("score", model, root, "--json"))["accuracy"]["mean"] == 100
 
 
-def test_links_in_circles(pictures, model_path, tmp_path):
+def test_links_in_circles(image_folder, model_path, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "up").symlink_to(tmp_path)
-    (tmp_path / "a" / "good.png").symlink_to(pictures / "dots" / "00.png")
+    (tmp_path / "a" / "good.png").symlink_to(image_folder / "dots" / "00.png")
     (tmp_path / "a" / "self.png").symlink_to("self.png")
     (tmp_path / "a" / "nowhere.png").symlink_to("gone.png")
     (tmp_path / "b").symlink_to("c")

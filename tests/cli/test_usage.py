@@ -99,9 +99,9 @@ def test_an_option_that_a_method_ignores_is_refused(command, method, given):
     assert method in reason
 
 
-def test_options_that_only_some_methods_have_are_accepted_with_all(pictures):
+def test_options_that_only_some_methods_have_are_accepted_with_all(image_folder):
     arguments = [
-        "evaluate", pictures, "--method", "all", "--train-per-class", 4, "--splits", 1,
+        "evaluate", image_folder, "--method", "all", "--train-per-class", 4, "--splits", 1,
         "--codebook-size", 8, "--jobs", 1, "--json", "--lambda", "0.2", "--threshold", "0",
         "--normalize-codes", "--levels", "1,2",
     ]  # fmt: skip

@@ -1,12 +1,9 @@
-import statistics
-
 import numpy as np
 import pytest
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
 from lrrspm._support.stages import Stages
 from lrrspm.evaluation import (
-    Evaluation,
     Skipped,
     class_accuracies,
     count_confusions,
@@ -53,9 +50,9 @@ def test_confusions_of_names_in_any_order():
     np.testing.assert_array_equal(count_confusions(names, names, names), np.eye(12))
 
 
-def test_each_split_is_a_plain_fit_and_predict(pictures):
+def test_each_split_is_a_plain_fit_and_predict(image_folder):
     """Sharing the work over splits changes nothing: same bits as one by one."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     result = evaluate(paths, labels, small(n_jobs=2, C=0.001), 2, 3, seed=5)
     y = np.array(labels)
     for seed, found in zip(
@@ -71,8 +68,8 @@ def test_each_split_is_a_plain_fit_and_predict(pictures):
 
 
 @pytest.mark.parametrize("shared_codebook", [False, True])
-def test_result(pictures, shared_codebook):
-    paths, labels = find_images(pictures)
+def test_result(image_folder, shared_codebook):
+    paths, labels = find_images(image_folder)
     stages = Stages()
     result = evaluate(paths, labels, small(), 4, 2, shared_codebook, stages=stages)
     assert result.mean > 90
@@ -87,34 +84,8 @@ def test_result(pictures, shared_codebook):
     assert evaluate(paths, labels, small(), 4, 1).std is None
 
 
-def test_numbers_of_an_evaluation_by_hand():
-    """Accuracy is the mean over classes, not over images; the spread divides by n - 1."""
-    confusions = [
-        np.array([[1, 1], [0, 8]]),
-        np.array([[2, 0], [2, 6]]),
-        np.array([[0, 2], [0, 8]]),
-    ]
-    found = Evaluation(["a", "b"], confusions, 10)
-    assert found.accuracies == [75, 87.5, 50]
-    assert found.mean == pytest.approx(212.5 / 3)
-    assert found.std == pytest.approx(statistics.stdev([75, 87.5, 50]))
-    assert found.per_class == {"a": 50, "b": pytest.approx(275 / 3)}
-    assert found.confusion.tolist() == [[3, 3], [2, 22]]
-    assert found.to_json() == {
-        "accuracy": {"mean": found.mean, "std": found.std, "splits": [75, 87.5, 50]},
-        "per_class": found.per_class, "confusion": [[3, 3], [2, 22]], "seconds": {}, "images": 10,
-        "classes": 2, "class_names": ["a", "b"],
-    }  # fmt: skip
-
-
-def test_a_class_without_test_images_does_not_count():
-    found = Evaluation(["a", "b", "c"], [np.array([[3, 1, 0], [0, 0, 0], [0, 0, 2]])], 6)
-    assert found.accuracies == [87.5]
-    assert found.per_class == {"a": 75, "c": 100}
-
-
-def test_shared_codebook_sees_every_image(pictures, sample_sizes):
-    paths, labels = find_images(pictures)
+def test_shared_codebook_sees_every_image(image_folder, sample_sizes):
+    paths, labels = find_images(image_folder)
     classifier = ImageClassifier(LRREncoder(codebook_size=8), n_samples=10**6)
     evaluate(paths, labels, classifier, 4, 2, shared_codebook=True)
     assert sample_sizes == [36 * 36]
@@ -122,16 +93,16 @@ def test_shared_codebook_sees_every_image(pictures, sample_sizes):
     assert sample_sizes[1:] == [12 * 36] * 2
 
 
-def test_images_are_read_twice_whatever_the_number_of_splits(pictures, reads):
-    paths, labels = find_images(pictures)
+def test_images_are_read_twice_whatever_the_number_of_splits(image_folder, reads):
+    paths, labels = find_images(image_folder)
     evaluate(paths, labels, small(), 4, 3)
     seeds = [int(s) for s in np.random.SeedSequence(0).generate_state(3) >> 1]
     trained_on = {i for s in seeds for i in split_by_class(np.array(labels), 4, s).tolist()}
     assert len(reads) == len(trained_on) + len(paths)
 
 
-def test_train_with_estimate(pictures):
-    paths, labels = find_images(pictures)
+def test_train_with_estimate(image_folder):
+    paths, labels = find_images(image_folder)
     model = small(random_state=0)
     estimate, skipped = train_with_estimate(paths, labels, model)
     assert estimate is not None
@@ -145,15 +116,15 @@ def test_train_with_estimate(pictures):
     np.testing.assert_array_equal(plain.decision_function(paths), model.decision_function(paths))
 
 
-def test_too_few_images_for_an_estimate(pictures):
-    paths, labels = find_images(pictures)
+def test_too_few_images_for_an_estimate(image_folder):
+    paths, labels = find_images(image_folder)
     model = small(random_state=0)
     assert train_with_estimate(paths[10:14], labels[10:14], model).estimate is None
     assert set(model.predict(paths[10:14])) == {"across", "along"}
 
 
-def test_score_model(pictures):
-    paths, labels = find_images(pictures)
+def test_score_model(image_folder):
+    paths, labels = find_images(image_folder)
     model = small(random_state=0).fit(paths, labels)
     result = score_model(model, [*paths, "missing.png"], [*labels, "dots"], Stages(), skip=True)
     assert result.mean == 100

@@ -32,9 +32,9 @@ def knowing(*classes):
 
 
 @pytest.fixture(scope="module")
-def mixed(pictures, tmp_path_factory):
+def mixed(image_folder, tmp_path_factory):
     """Paths and labels of images, some of which are in the wrong folder."""
-    return find_images(mixed_up(pictures, tmp_path_factory.mktemp("mixed") / "set"))
+    return find_images(mixed_up(image_folder, tmp_path_factory.mktemp("mixed") / "set"))
 
 
 def test_by_hand():
@@ -118,8 +118,8 @@ def test_mistakes_of_an_estimate(mixed):
     assert train_with_estimate(paths, labels, small(), estimate=False).estimate is None
 
 
-def test_mistakes_of_a_saved_model(mixed, pictures, tmp_path):
-    model = small().fit(*find_images(pictures))
+def test_mistakes_of_a_saved_model(mixed, image_folder, tmp_path):
+    model = small().fit(*find_images(image_folder))
     paths, labels = mixed
     gone = str(shutil.copy(paths[0], tmp_path / "gone.png"))
     (tmp_path / "gone.png").unlink()

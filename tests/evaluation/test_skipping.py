@@ -31,9 +31,9 @@ def small(**parameters):
 
 
 @pytest.fixture
-def folder(pictures, tmp_path):
+def folder(image_folder, tmp_path):
     """The made images and a file that is not one, 1 of 37."""
-    shutil.copytree(pictures, tmp_path / "images")
+    shutil.copytree(image_folder, tmp_path / "images")
     (tmp_path / "images" / "along" / "05b.png").write_text("not an image")
     return tmp_path / "images"
 
@@ -44,12 +44,12 @@ def add_bad(folder, count):
 
 
 @pytest.mark.parametrize("estimate", [[], ["--no-estimate"]])
-def test_model_is_that_of_the_others_alone(folder, pictures, tmp_path, estimate):
+def test_model_is_that_of_the_others_alone(folder, image_folder, tmp_path, estimate):
     result = run("train", folder, "-o", tmp_path / "m", *FAST, *estimate, code=3)
     assert "m: 36 images, 3 classes" in result.stdout
     assert "05b.png: not an image of a known format" in result.stderr
     assert "skipped 1 of 37 files" in result.stderr
-    run("train", pictures, "-o", tmp_path / "plain", *FAST, *estimate)
+    run("train", image_folder, "-o", tmp_path / "plain", *FAST, *estimate)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
     found = json.loads(run("train", folder, "-o", tmp_path / "m", *FAST, "--json", code=3).stdout)
     assert found["images"] == 36
@@ -66,9 +66,9 @@ def test_a_failure_without_the_skipped_images_names_them(folder):
     assert "05b.png: not an image of a known format" in result.stderr
 
 
-def test_exactly_the_allowed_share_is_allowed(pictures, tmp_path):
+def test_exactly_the_allowed_share_is_allowed(image_folder, tmp_path):
     """2 of 40 images are exactly 5 %."""
-    shutil.copytree(pictures, tmp_path / "images")
+    shutil.copytree(image_folder, tmp_path / "images")
     for name in ("x.png", "y.png"):
         source = tmp_path / "images" / "dots" / "00.png"
         shutil.copy(source, source.with_name(name))
@@ -80,9 +80,9 @@ def test_exactly_the_allowed_share_is_allowed(pictures, tmp_path):
 
 
 @pytest.mark.parametrize("command", [["train", "-o", "m"], ["evaluate", "--train-per-class", 3]])
-def test_copies_cause_a_warning(pictures, tmp_path, monkeypatch, command):
+def test_copies_cause_a_warning(image_folder, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(pictures, "images")
+    shutil.copytree(image_folder, "images")
     shutil.copy("images/dots/00.png", "images/along/copy.png")
     result = run(command[0], "images", *command[1:], *FAST)
     assert "warning: the same image in several classes (1)" in result.stderr
@@ -90,10 +90,10 @@ def test_copies_cause_a_warning(pictures, tmp_path, monkeypatch, command):
 
 
 @pytest.mark.parametrize("options", [[], ["--shared-codebook"], ["--method", "all"]])
-def test_evaluation_is_that_of_the_others_alone(folder, pictures, options):
+def test_evaluation_is_that_of_the_others_alone(folder, image_folder, options):
     arguments = ["--train-per-class", 3, "--splits", 2, "--C", 0.001, "--json", *FAST, *options]
     found = json.loads(run("evaluate", folder, *arguments, code=3).stdout)
-    expected = json.loads(run("evaluate", pictures, *arguments).stdout)
+    expected = json.loads(run("evaluate", image_folder, *arguments).stdout)
     assert len(found.pop("skipped")) == 1
     assert expected.pop("skipped") == []
     for result in (found, expected):
@@ -102,9 +102,9 @@ def test_evaluation_is_that_of_the_others_alone(folder, pictures, options):
     assert found == expected
 
 
-def test_a_bad_image_that_no_split_trains_on(pictures, tmp_path):
+def test_a_bad_image_that_no_split_trains_on(image_folder, tmp_path):
     """It is found only when all are encoded; that work starts again."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     (tmp_path / "bad.png").write_text("not an image")
     expected = evaluate(paths, labels, small(C=0.001), 1, 1)
     for place in range(len(paths)):
@@ -118,8 +118,8 @@ def test_a_bad_image_that_no_split_trains_on(pictures, tmp_path):
         assert [one.path for one in found.skipped] == [some[place]]
 
 
-def test_good_images_are_read_twice_and_no_more(pictures, reads):
-    paths, labels = find_images(pictures)
+def test_good_images_are_read_twice_and_no_more(image_folder, reads):
+    paths, labels = find_images(image_folder)
     train_with_estimate(paths, labels, small(), max_skipped=1)
     assert len(reads) == 2 * len(paths)
 
@@ -157,7 +157,7 @@ def test_stop_at_the_first(folder, tmp_path, model_path):
     run("train", folder, "-o", tmp_path / "m", "--on-error", "sometimes", code=2)
 
 
-def test_a_class_without_readable_images(folder, pictures, tmp_path):
+def test_a_class_without_readable_images(folder, image_folder, tmp_path):
     shutil.rmtree(folder / "dots")
     (folder / "dots").mkdir()
     add_bad(folder, 1)
@@ -175,9 +175,9 @@ def test_nothing_can_be_read(tmp_path):
 
 
 @pytest.mark.parametrize(("at", "name"), [(0, "bad.png"), (20, "bad.png"), (36, "missing.png")])
-def test_with_a_cache(pictures, tmp_path, reads, at, name):
+def test_with_a_cache(image_folder, tmp_path, reads, at, name):
     """The second run reads only what cannot be read."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     (tmp_path / "bad.png").write_text("not an image")
     bad = str(tmp_path / name)
     plain = small()
@@ -198,8 +198,8 @@ def test_with_a_cache(pictures, tmp_path, reads, at, name):
     assert reads == [bad]
 
 
-def test_a_cache_remembers_what_no_split_trains_on(pictures, tmp_path, reads):
-    paths, labels = find_images(pictures)
+def test_a_cache_remembers_what_no_split_trains_on(image_folder, tmp_path, reads):
+    paths, labels = find_images(image_folder)
     (tmp_path / "bad.png").write_text("not an image")
     some, of_some = [*paths, str(tmp_path / "bad.png")], [*labels, "dots"]
     expected = evaluate(paths, labels, small(C=0.001), 1, 2)
@@ -218,9 +218,9 @@ def test_a_cache_remembers_what_no_split_trains_on(pictures, tmp_path, reads):
     assert reads.count(some[-1]) == 1
 
 
-def test_a_cache_does_not_decide_what_can_be_read(pictures, tmp_path, monkeypatch):
+def test_a_cache_does_not_decide_what_can_be_read(image_folder, tmp_path, monkeypatch):
     """A disk that failed once may work again, on the same bytes."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
 
     def fails(image, *rest, **named):
         if image == paths[7]:

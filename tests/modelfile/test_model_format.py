@@ -34,12 +34,12 @@ print(json.dumps(scores(path, np.array(pixels) / 255)))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_pages_table_of_arrays(pictures, tmp_path, method):
+def test_the_pages_table_of_arrays(image_folder, tmp_path, method):
     rows = re.findall(r"^\| `([\w.]+)` \| ([kmdcs ]+) \| ([\w ]+) \|$", PAGE, re.MULTILINE)
     assert len(rows) == 8
     model = ImageClassifier(method=method, random_state=0)
     model.set_params(channels__0__encoder__codebook_size=5)
-    model.fit(*find_images(pictures)).save(tmp_path / "m")
+    model.fit(*find_images(image_folder)).save(tmp_path / "m")
     arrays = load_file(tmp_path / "m")
     (channel,) = header(tmp_path / "m")["channels"]
     sizes = {"k": 5, "m": 128, "d": 5 * sum(n * n for n in channel["levels"]), "c": 3}
