@@ -11,8 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -89,7 +91,9 @@ class Trainer:
         output, log, own = (self.place / f"{name}.{kind}" for kind in ("model", "log", "cache"))
         arguments = (self.folder, output, cache or own, log, self.shard, self.options, kill_at)
         process = self._context.Process(target=train, args=arguments)
-        process.start()
+        # The server's socket must have a short name, however long that of the temporary folder is.
+        with mock.patch.object(tempfile, "tempdir", "/tmp"):
+            process.start()
         return process
 
     def finish(self, name, process=None):
