@@ -41,7 +41,8 @@ class Engine(NamedTuple):
         # Small sets are cut finer, so that every worker has something to do.
         size = min(CHUNK, 1 + len(items) // 16)
         chunks = (items[start : start + size] for start in range(0, len(items), size))
-        for results in ordered_map(function, chunks, self.executor, AHEAD):
+        workers = getattr(self.executor, "_max_workers", AHEAD)
+        for results in ordered_map(function, chunks, self.executor, min(AHEAD, 2 * workers)):
             yield from results
 
 
