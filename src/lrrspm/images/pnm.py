@@ -82,10 +82,12 @@ class _PlainDecoder(_Decoder):
 
     def _values(self, most: int) -> Iterator[NDArray[Any]]:
         for text in _whole_numbers(_without_comments(self.fd)):
+            if not text or text.isspace():
+                continue  # NumPy would find a 0
             if text.translate(None, b"0123456789" + _BLANKS):
                 raise ValueError("pixels that are not whole numbers")
             values = np.fromstring(text, np.int64, sep=" ")
-            if values.size and values.max() > most:
+            if values.max() > most:
                 raise ValueError(f"pixels of more than the largest value, {most}")
             yield values
 
