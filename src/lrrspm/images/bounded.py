@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from .._support.files import MAX_BYTES, NotRegularError, open_regular
 _HEADER_READS, _HEADER_BYTES = 100_000, 2**26
 # WebP and compressed TIFF files are read whole.
 _WHOLE = 2**28
+# Reading a small file at once takes less time than in pieces.
+_SMALL = 2**20
 
 Source = str | os.PathLike[str] | BinaryIO
 """An image file: its path, or an open binary file that can seek."""
@@ -75,14 +78,18 @@ class BoundedFile:
 def open_bounded(source: Source) -> Iterator[BoundedFile]:
     """Open an image file at its beginning, unless it is of a wrong kind or size."""
     if isinstance(source, (str, os.PathLike)):
-        if os.path.isdir(source):
-            raise ImageError(source, "a folder without images")
         try:
             opened = open_regular(source)
         except NotRegularError:
-            raise ImageError(source, "not a regular file") from None
+            folder = os.path.isdir(source)
+            reason = "a folder without images" if folder else "not a regular file"
+            raise ImageError(source, reason) from None
         with opened as file:
-            yield _sized(source, file, os.fstat(file.fileno()).st_size)
+            bounded = _sized(source, file, os.fstat(file.fileno()).st_size)
+            if bounded.size <= _SMALL:
+                content = io.BytesIO(file.read(bounded.size))
+                bounded = BoundedFile(source, content, bounded.size)
+            yield bounded
     else:
         size = source.seek(0, os.SEEK_END)
         source.seek(0)

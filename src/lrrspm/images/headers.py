@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO
 
 from .bounded import BoundedFile, ImageError
 
@@ -55,7 +54,7 @@ def check_headers(file: BoundedFile) -> None:
 def _check_jpeg(file: BoundedFile) -> None:
     """Refuse a JPEG of very many scans, EXIF blocks or segments."""
     # The quick count may be too high, never too low, and few files fail it.
-    if file.size > _SMALL_JPEG or not _few_patterns(file.file):
+    if file.size > _SMALL_JPEG or not _few_patterns(file):
         scans = blocks = 0
         for number, (marker, head) in enumerate(_segments(file)):
             scans += marker == _SCAN
@@ -68,14 +67,14 @@ def _check_jpeg(file: BoundedFile) -> None:
                 raise file.refusal("too many small chunks; re-save the file")
 
 
-def _few_patterns(file: BinaryIO) -> bool:
+def _few_patterns(file: BoundedFile) -> bool:
     scans = blocks = 0
-    tail = b""
-    while content := file.read(_WINDOW):
-        content = tail + content
+    window = min(_WINDOW, file.size)  # reading allocates all that is asked for
+    for place in range(0, file.size, window):
+        file.seek(max(0, place - len(_EXIF)))  # patterns across two windows
+        content = file.file.read(window + len(_EXIF))
         scans += content.count(_SCAN_START)
         blocks += content.count(_EXIF)
-        tail = content[1 - len(_EXIF) :]  # patterns across two windows
         if scans > _MAX_SCANS or blocks > _MAX_EXIF_BLOCKS:
             return False
     return True
