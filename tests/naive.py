@@ -238,3 +238,19 @@ def chi2(X, Y):
         return (2 * x[both] * y[both] / (x[both] + y[both])).sum()
 
     return np.array([[one(x, y) for y in Y] for x in X])
+
+
+def pnm_gray(values, most):
+    """8-bit gray of PNM values (h, w, bands); deep gray has 16 bits in between, as in Pillow."""
+    height, width, bands = values.shape
+    out = np.empty((height, width), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            if bands == 3:
+                r, g, b = (round(int(value) / most * 255) for value in values[y, x])
+                out[y, x] = int(0.2989 * r + 0.5870 * g + 0.1140 * b + 0.5)
+            elif most > 255:
+                out[y, x] = round(round(int(values[y, x, 0]) / most * 65535) * 255 / 65535)
+            else:
+                out[y, x] = round(int(values[y, x, 0]) / most * 255)
+    return out

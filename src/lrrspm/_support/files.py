@@ -6,10 +6,40 @@ import hashlib
 import os
 import secrets
 import stat
+from io import BufferedReader
 from pathlib import Path
 
 MAX_BYTES = 2**30
 """Largest image file in bytes. WebP files are read whole before their size is known."""
+
+
+class NotRegularError(OSError):
+    """A folder, pipe or device where a file is expected."""
+
+
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a regular file for reading; raise NotRegularError for anything else.
+
+    The check comes before, because opening a device may act on it, and once
+    more after: opening does not wait for a pipe that replaced the file.
+    """
+    _check_regular(path, os.stat(path))
+    file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115, the caller closes it
+    try:
+        _check_regular(path, os.fstat(file.fileno()))
+    except NotRegularError:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(path: str | os.PathLike[str], state: os.stat_result) -> None:
+    if not stat.S_ISREG(state.st_mode):
+        raise NotRegularError(f"{os.fspath(path)}: not a regular file")
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def file_digest(path: str | os.PathLike[str]) -> str | None:
@@ -19,10 +49,9 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
     system generates and reports as empty, may never end.
     """
     try:
-        state = os.stat(path)
-        if not stat.S_ISREG(state.st_mode) or not 0 < state.st_size <= MAX_BYTES:
-            return None
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
+            if not 0 < os.fstat(file.fileno()).st_size <= MAX_BYTES:
+                return None
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
