@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
-from .._support.files import MAX_BYTES
+from .._support.files import MAX_BYTES, machine_fault
 from .._support.loops import compiled
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
@@ -175,6 +175,8 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise TooLargeError(source, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
     except Exception as error:  # decoders raise almost anything on a damaged file
+        if machine_fault(error):
+            raise
         raise ImageError(source, f"cannot be read: {error or type(error).__name__}") from error
 
 
