@@ -68,7 +68,7 @@ class _Files:
         """Write to a temporary name, then rename."""
         from numba.core.serialize import dumps
 
-        content = dumps(data)
+        content: bytes = dumps(data)  # type: ignore[no-untyped-call]
         path = self._path(key)
         temporary = path.with_name(f"{path.name}.tmp.{secrets.token_hex(8)}")
         try:

@@ -225,7 +225,7 @@ def _check_marker(folder: Path) -> Path:
         raise StoreError(f"{marker}: damaged ({error}); delete the folder") from None
     if found != FORMAT:
         raise StoreError(
-            f"{folder}: a feature store of format {found!s:.20}, this lrrspm {__version__} has format "
-            f"{FORMAT}; give another folder"
+            f"{folder}: a feature store of format {found!s:.20}, this lrrspm {__version__} has "
+            f"format {FORMAT}; give another folder"
         )
     return folder

@@ -85,7 +85,7 @@ def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
             # Looking one up took old versions of safetensors time in proportion to their number.
             if len(stored_names) > _MOST_ARRAYS:
                 raise ModelFileError(
-                    f"{path}: damaged: {len(stored_names):,} arrays, at most {_MOST_ARRAYS} are read"
+                    f"{path}: damaged: {len(stored_names):,} arrays, at most {_MOST_ARRAYS}"
                 )
             names = {array_name(name) if old else name: name for name in stored_names}
             parts = {name: file.get_slice(stored) for name, stored in names.items()}
