@@ -3,13 +3,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-browser lint bench paper readme screenshots fuzz clean
+.PHONY: demo test test-lowest test-browser lint bench paper readme screenshots fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
 
 test: lint
 	$(BIN)/pytest
+
+# The oldest versions that pyproject.toml allows. Newer packages that these need may warn
+# of what they will drop.
+LOWEST := .venv-lowest
+
+test-lowest: $(LOWEST)/test
+	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning
+
+$(LOWEST)/test: pyproject.toml
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install -q --disable-pip-version-check uv
+	$(LOWEST)/bin/uv pip install -q --python $(LOWEST)/bin/python --upgrade \
+		--resolution lowest-direct -e '.[test]'
+	touch $@
 
 test-browser: $(VENV)/browser
 	$(BIN)/python -m tests.browser.chromium
@@ -48,4 +62,4 @@ $(VENV)/%: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist lrrspm-demo
+	rm -rf $(VENV) $(LOWEST) build dist lrrspm-demo

@@ -25,6 +25,8 @@ from .modelfile import (
     ModelFile,
     ModelFileError,
     check_classes,
+    check_labels,
+    check_restorable,
     check_summary,
     fill,
     open_model,
@@ -185,7 +187,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             **packed.description,
             "method": self.fitted_method_,
             "classes": self.classes_.tolist(),
-            "summary": self.summary_,
+            "summary": check_summary(self.summary_),
             "requires": packed.requires,
         }
         write_model(path, description, packed.arrays)
@@ -291,8 +293,10 @@ def fit_together(
     y = _check_labels(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
         # Fail before the work, not after it.
-        classifier.new_svm().check_parameters()
-        encode_labels(y[indices])
+        svm = classifier.new_svm()
+        svm.check_parameters()
+        check_restorable(classifier.new_features(), svm)
+        check_labels(encode_labels(y[indices])[0])
     features, owners = _assign_features(classifiers, shared_codebook)
     everything = np.arange(len(images))
     parts = [

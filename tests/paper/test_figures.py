@@ -36,7 +36,7 @@ def test_a_figure_that_fails_does_not_stop_the_rest(root, tmp_path):
         root=tmp_path / "data", folder=tmp_path / "results",
     )  # fmt: skip
     assert done.exit_code == 3
-    assert "figure3: failed: yaleB01 has 3 images; 12 are needed" in done.output
+    assert "figure3: failed: `yaleB01 has 3 images; 12 are needed" in done.output
     assert "Table 7" in done.output
 
 

@@ -108,7 +108,7 @@ def test_several_processes_write_to_one_file(tmp_path):
         "from lrrspm.paper.results import Results\nfrom lrrspm.paper.settings import Setting\n"
         "results = Results(Path(sys.argv[1]))\n"
         "for split in range(40):\n"
-        "    results.add_row(Setting('LS', int(sys.argv[2]), split), accuracy=1.0)\n"
+        "    results.add_row(Setting('LS', int(sys.argv[2]), split), error='none')\n"
     )
     running = [
         subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(number)])

@@ -32,7 +32,7 @@ def run(cache):
 def test_same_bits_from_an_empty_and_from_a_full_cache(tmp_path):
     """A loop that is linked into another one may be optimised in another way than one from disk."""
     first = run(tmp_path)
-    assert any(tmp_path.rglob("*.nbi"))
+    assert any(tmp_path.rglob("*.nbc"))
     assert run(tmp_path) == first
 
 

@@ -27,7 +27,7 @@ def describe_environment() -> dict[str, Any]:
         "commit": _commit(),
         "python": platform.python_version(),
         "packages": versions(PACKAGES),
-        "blas": _blas(),
+        "blas": blas_libraries(),
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu(),
         "cores": os.cpu_count(),
@@ -97,7 +97,8 @@ def _commit() -> str:
     return f"{commit}+dirty" if changed else commit
 
 
-def _blas() -> list[str]:
+def blas_libraries() -> list[str]:
+    """Return name, version and kernel of each BLAS that NumPy and SciPy use."""
     import scipy.linalg  # noqa: F401  (it loads a BLAS of its own)
 
     fields = ("internal_api", "version", "architecture")

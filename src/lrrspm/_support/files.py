@@ -1,7 +1,8 @@
-"""File digests and atomic writes."""
+"""File digests, atomic writes, and faults of the machine."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -11,6 +12,24 @@ from pathlib import Path
 
 MAX_BYTES = 2**30
 """Largest image file in bytes. WebP files are read whole before their size is known."""
+
+_FAULTS = {
+    errno.EDQUOT: "free some space",
+    errno.EIO: "check the disk",
+    errno.EMFILE: "raise the limit (ulimit -n) or use fewer --jobs",
+    errno.ENFILE: "close other programs",
+    errno.ENOMEM: "close other programs or use fewer --jobs",
+    errno.ENOSPC: "free some space",
+}
+
+
+def machine_fault(error: BaseException) -> str | None:
+    """Return what to do about an error of the machine; None for errors of a file.
+
+    No file is to blame for a full disk or too many open files, so the run ends:
+    a model without the images that were met meanwhile would be wrong.
+    """
+    return _FAULTS.get(error.errno or 0) if isinstance(error, OSError) else None
 
 
 class NotRegularError(OSError):
@@ -46,14 +65,17 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
     """Return the SHA-256 of a file that may be an image; None for others and unreadable ones.
 
     Reading a pipe would wait for a writer, and a device, or a file that the
-    system generates and reports as empty, may never end.
+    system generates and reports as empty, may never end. Raises OSError for a
+    fault of the machine.
     """
     try:
         with open_regular(path) as file:
             if not 0 < os.fstat(file.fileno()).st_size <= MAX_BYTES:
                 return None
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except OSError as error:
+        if machine_fault(error):
+            raise
         return None
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from .kept_loops import guard_cache
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -34,9 +36,11 @@ def compiled(*fastmath: str, inline: bool = False) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         try:
-            return njit(cache=True, **options)(function)
+            loop = njit(cache=True, **options)(function)
         except RuntimeError:  # nowhere to write: compile in every process
             return njit(**options)(function)
+        guard_cache(loop)
+        return loop
 
     return decorate
 

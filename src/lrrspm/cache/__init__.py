@@ -1,11 +1,12 @@
 """Cache: computed results on disk, and what they depend on."""
 
 from .keys import hash_of, part_key, plain, same_key
-from .shelf import Shelf
+from .shelf import Form, Shelf
 from .store import FeatureStore, StoreError, clear, contents
 
 __all__ = [
     "FeatureStore",
+    "Form",
     "Shelf",
     "StoreError",
     "clear",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import platform
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .. import __version__
+from .._support.environment import blas_libraries
 from .._support.registry import registered, source_digest
 
 FORMAT = 1
@@ -30,15 +30,19 @@ def makers() -> dict[str, str]:
     """Return what the last bits of a result depend on besides its input.
 
     Decoders, matrix products and compiled loops differ between versions and
-    processors; so may any line of this package, in whatever folder it is.
+    processors, and environment variables choose other kernels of BLAS or
+    another target of numba; so may any line of this package, in whatever
+    folder it is.
     """
-    from llvmlite.binding import get_host_cpu_name
+    from numba.core.registry import cpu_target
 
+    triple, processor, features = cpu_target.target_context.codegen().magic_tuple()
     modules = [importlib.import_module(name) for name in ("numba", "numpy", "PIL", "scipy")]
     return {
         "lrrspm": __version__,
         "sources": source_digest("lrrspm"),
-        "processor": f"{platform.machine()} {get_host_cpu_name()}",
+        "target": f"{triple} {processor} {features}",
+        "blas": " + ".join(blas_libraries()),
         **{module.__name__: module.__version__ for module in modules},
     }
 

@@ -5,25 +5,51 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
+import os
 import re
 import secrets
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 SHARD = 64
 """Arrays per shard: what a killed run may have to compute again."""
 
 _ABOUT = "lrrspm"
+_MAX_HEADER = 2**20
+_BYTES = {"U8": 1, "F32": 4, "F64": 8}
 _SHARD_NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
 _UNFINISHED_NAME = re.compile(r"\.[0-9a-f]{16}\.part")
+
+
+class Form(NamedTuple):
+    """Kind ("U8", "F32", "F64") and sizes that the arrays of a shelf may have."""
+
+    kinds: tuple[str, ...]
+    sizes: tuple[range, ...]
+
+    def fits(self, kind: str, shape: tuple[int, ...]) -> bool:
+        """Return True for an array of this form."""
+        return (
+            kind in self.kinds
+            and len(shape) == len(self.sizes)
+            and all(size in sizes for size, sizes in zip(shape, self.sizes, strict=True))
+        )
+
+
+class Header(NamedTuple):
+    """What a shard says about its arrays: their names, and what they are."""
+
+    names: list[str]
+    about: dict[str, Any]
 
 
 class Shelf:
@@ -34,21 +60,28 @@ class Shelf:
     folder : Path or None
         None is a shelf that keeps nothing.
     about : dict
-        What the arrays are, for people.
+        What the arrays are. Shards that say something else are not used.
+    form : Form
+        What the arrays look like. Shards with others are not used.
     write : callable
         Called as ``write(path, content)`` for each new shard.
     """
 
     def __init__(
-        self, folder: Path | None, about: dict[str, Any], write: Callable[[Path, bytes], None]
+        self,
+        folder: Path | None,
+        about: dict[str, Any],
+        form: Form,
+        write: Callable[[Path, bytes], None],
     ) -> None:
         self._folder = folder
-        self._about = about
+        self._about = json.loads(json.dumps(about))
+        self._form = form
         self._write_shard = write
         self._waiting: dict[str, NDArray[Any]] = {}
         self._shards: dict[str, Path] = {}
         for path in shards(folder):
-            for name in read_header(path)[0]:
+            for name in read_header(path, self._about, form).names:
                 self._shards[name] = path
 
     def fetch(self, names: Iterable[str | None]) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -58,7 +91,7 @@ class Shelf:
             if name in self._shards:
                 wanted[self._shards[name]].append(name)
         for path, here in wanted.items():
-            arrays = _read_shard(path)
+            arrays = _read_shard(path, self._about, self._form)
             if arrays is None:
                 self._shards = {n: other for n, other in self._shards.items() if other != path}
                 continue
@@ -108,34 +141,77 @@ def unfinished(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """List regular files; opening a pipe would wait for a writer."""
     try:
-        return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name))
+        with os.scandir(folder) as found:
+            names = [e.name for e in found if pattern.fullmatch(e.name) and e.is_file()]
     except FileNotFoundError:
         return []
+    return sorted(folder / name for name in names)
 
 
-def read_header(path: Path) -> tuple[list[str], dict[str, Any]]:
-    """Read the names of a shard's arrays and what they are; a damaged shard is deleted."""
+_UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError)
+
+
+def read_header(
+    path: Path, about: dict[str, Any] | None = None, form: Form | None = None
+) -> Header:
+    """Read a shard's header, and compare it with what it should be.
+
+    A shard that is damaged or does not fit is deleted, and has no names.
+    """
     try:
-        with safe_open(path, framework="numpy") as file:
-            return list(file.keys()), json.loads((file.metadata() or {})[_ABOUT])
+        return _check_header(path, about, form)
     except FileNotFoundError:
-        return [], {}
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        return Header([], {})
+    except _UNREADABLE as error:
         _drop(path, error)
-        return [], {}
+        return Header([], {})
 
 
-def _read_shard(path: Path) -> dict[str, NDArray[Any]] | None:
+def _check_header(path: Path, about: dict[str, Any] | None, form: Form | None) -> Header:
+    """Check everything that can be checked without the arrays."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > _MAX_HEADER:
+            raise ValueError(f"header of {length:,} bytes, at most {_MAX_HEADER:,} are read")
+        tensors = json.loads(file.read(length))
+        size = os.fstat(file.fileno()).st_size
+    said = json.loads(tensors.pop("__metadata__")[_ABOUT], parse_constant=_refuse_constant)
+    if not isinstance(said, dict) or (about is not None and said != about):
+        raise ValueError("it belongs to another shelf")
+    if len(tensors) > SHARD:
+        raise ValueError(f"{len(tensors)} arrays, at most {SHARD} are read")
+    total = 8 + length
+    for tensor in tensors.values():
+        kind, shape = tensor["dtype"], tuple(tensor["shape"])
+        whole = all(type(n) is int and n >= 0 for n in shape)
+        if not whole or kind not in _BYTES or (form is not None and not form.fits(kind, shape)):
+            raise ValueError(f"an array of type {kind!r:.20} and shape {shape!s:.100}")
+        total += _BYTES[kind] * math.prod(shape)
+    if total != size:
+        raise ValueError(f"{size:,} bytes, expected {total:,}")
+    return Header(list(tensors), said)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def _read_shard(path: Path, about: dict[str, Any], form: Form) -> dict[str, NDArray[Any]] | None:
     """Read a shard's arrays; None if it is gone or damaged. A damaged one is deleted."""
     try:
+        names = _check_header(path, about, form).names
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != path.stem:
             raise ValueError("checksum mismatch")
-        return load(content)
+        arrays = load(content)
+        if not all(np.isfinite(arrays[name]).all() for name in names):
+            raise ValueError("values that are not finite numbers")
+        return arrays
     except FileNotFoundError:
         return None
-    except (SafetensorError, OSError, ValueError) as error:
+    except _UNREADABLE as error:
         _drop(path, error)
         return None
 

@@ -27,11 +27,12 @@ from .._support.files import file_digest, write_atomically
 from .._support.parallel import ordered_map
 from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
-from .shelf import Shelf, read_header, shards, unfinished, write_quickly
+from .shelf import Form, Shelf, read_header, shards, unfinished, write_quickly
 
 KINDS = ("codebooks", "samples", "unreadable", "vectors")
 
 _MARKER = "lrrspm-store.json"
+_MARKER_BYTES = 1000
 _SHELF_NAME = re.compile(r"[0-9a-f]{64}")
 
 
@@ -96,11 +97,11 @@ class FeatureStore:
         known = self._digests.get(os.fspath(image))
         return digest is not None and known == (_signature(image), digest)
 
-    def shelf(self, kind: str, about: dict[str, Any] | None) -> Shelf:
+    def shelf(self, kind: str, about: dict[str, Any] | None, form: Form) -> Shelf:
         """Return the shelf for what ``about`` describes; for None one that keeps nothing."""
         if self._folder is None or about is None:
-            return Shelf(None, {}, self._write)
-        return Shelf(self._folder / kind / hash_of(about), about, self._write)
+            return Shelf(None, {}, form, self._write)
+        return Shelf(self._folder / kind / hash_of(about), about, form, self._write)
 
     @contextlib.contextmanager
     def timed(self, stages: Stages) -> Iterator[None]:
@@ -214,15 +215,17 @@ def _check_marker(folder: Path) -> Path:
     """Return a folder if it is a store of our format."""
     if not folder.is_dir():
         raise StoreError(f"{folder}: no such folder")
+    marker = folder / _MARKER
+    if not marker.is_file():
+        raise StoreError(f"{folder}: not a feature store (it has no {_MARKER})")
     try:
-        found = json.loads((folder / _MARKER).read_bytes())["format"]
-    except FileNotFoundError:
-        raise StoreError(f"{folder}: not a feature store (it has no {_MARKER})") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{folder / _MARKER}: damaged ({error}); delete the folder") from None
+        with marker.open("rb") as file:
+            found = json.loads(file.read(_MARKER_BYTES))["format"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StoreError(f"{marker}: damaged ({error}); delete the folder") from None
     if found != FORMAT:
         raise StoreError(
-            f"{folder}: a feature store of format {found}, this lrrspm {__version__} has format "
-            f"{FORMAT}; give another folder"
+            f"{folder}: a feature store of format {found!s:.20}, this lrrspm {__version__} has "
+            f"format {FORMAT}; give another folder"
         )
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
@@ -18,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
+from .._support.files import machine_fault
 from .._support.text import plural, printable
 from .terminal import warnings_as_lines
 
@@ -51,6 +53,7 @@ class _Group(TyperGroup):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command; wrong usage is one line, and one JSON object with --json."""
+        _open_streams()
         if not extra.pop("standalone_mode", True):
             return super().main(*args, **extra, standalone_mode=False)  # type: ignore[misc]
         try:
@@ -66,6 +69,17 @@ class _Group(TyperGroup):
                     print(json.dumps({"error": message}))
             sys.exit(error.exit_code)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_streams() -> None:
+    """Open what the caller closed (``>&-``), so that no file of ours takes its place."""
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor < 3:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+    os.close(descriptor)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
 def typed(context: typer.Context) -> str:
@@ -136,14 +150,34 @@ def command_of(owner: typer.Typer, **settings: Any) -> Callable[[Command], Comma
     return register
 
 
+_ESCAPED = "lrrspm.escaped"
+
+
+def _escape(error: UnicodeError) -> tuple[bytes, int]:
+    """Encode what an encoding cannot: bytes of file names as they came, the rest escaped.
+
+    File names need not be valid text, and a terminal may have few letters: what
+    was computed must not be lost for want of a letter to print it.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    content = b""
+    for letter in error.object[error.start : error.end]:
+        raw = 0xDC80 <= ord(letter) <= 0xDCFF
+        content += letter.encode("ascii", "surrogateescape" if raw else "backslashreplace")
+    return content, error.end
+
+
+codecs.register_error(_ESCAPED, _escape)
+
+
 def _guard(function: Command) -> Command:
 
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> None:
         as_json = kwargs.get("as_json", False)
-        # File names need not be valid text; they are printed as the bytes they came as.
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="surrogateescape")
+            sys.stdout.reconfigure(errors=_ESCAPED)
         try:
             with warnings_as_lines(), _terminated_as_interrupted():
                 function(*args, **kwargs)
@@ -155,7 +189,9 @@ def _guard(function: Command) -> Command:
             raise typer.Exit(1) from None
         except OSError as error:
             named = error.filename is not None and error.strerror is not None
-            _fail(f"{error.filename}: {error.strerror}" if named else str(error), as_json)
+            message = f"{error.filename}: {error.strerror}" if named else str(error)
+            advice = machine_fault(error)
+            _fail(f"{message}; {advice}" if advice else message, as_json)
         except (ValueError, ImportError) as error:
             _fail(str(error), as_json)
         except MemoryError:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .._support.text import plural, printable
 from .app import command_of, group
 from .options import Json
 from .terminal import print_json, print_rich, text
@@ -44,7 +45,7 @@ def info(folder: Store, as_json: Json = False) -> None:
             text(_in_words(shelf)),
         )
     print_rich(table)
-    print(f"{folder}: {size / 1e6:,.1f} MB")
+    print(f"{printable(folder)}: {size / 1e6:,.1f} MB")
 
 
 def _in_words(shelf: dict[str, Any]) -> str:
@@ -66,4 +67,4 @@ def clear(folder: Store, as_json: Json = False) -> None:
     if as_json:
         print_json(store=str(folder), files=files, bytes=size)
         return
-    print(f"{folder}: deleted {files} files, {size / 1e6:,.1f} MB")
+    print(f"{printable(folder)}: deleted {plural(files, 'file')}, {size / 1e6:,.1f} MB")

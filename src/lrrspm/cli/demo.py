@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from .. import config
+from .._support.text import printable
 from .app import command
 from .options import Jobs, Json, Seed
 from .terminal import print_confusion, print_evaluation, print_json, progress
@@ -65,7 +66,8 @@ def demo(
     print()
     print_confusion(tour.evaluation)
     print(f"\n{tour.images_per_second:.0f} images per second, from file to vector")
-    print(f"wrote {tour.model}, {tour.predictions} and {tour.evidence}")
+    written = (printable(path) for path in (tour.model, tour.predictions, tour.evidence))
+    print(f"wrote {', '.join(written)}")
     print(LICENSE)
     print("\nnow with your own images, one folder per class:")
     print("  lrrspm train my-images -o my.lrrspm")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .. import config
+from .._support.text import printable
 from .app import SKIPPED, command
 from .options import DataDir, Jobs, Json, Seed
 from .terminal import print_json, print_rich, progress, text
@@ -132,9 +133,9 @@ def paper(
         for part in parts:
             _show(part, results, options, form)
         for path in written:
-            print(f"wrote {path}")
+            print(f"wrote {printable(path)}")
         if parts:
-            print(f"results: {results.path}")
+            print(f"results: {printable(results.path)}")
     if failed:
         raise typer.Exit(SKIPPED)
 
@@ -194,7 +195,7 @@ def _compute(
                 figures.compute(part, results, root, options, jobs, stages)
             run(settings, results, root, jobs, stages)
     except KeyboardInterrupt:
-        print(f"results so far: {results.path}; run it again to resume", file=sys.stderr)
+        print(f"results so far: {printable(results.path)}; run it again to resume", file=sys.stderr)
         raise
     missing = [part for part in drawn if not figures.has_numbers(part, results, options)]
     errors = [r["error"] for part in missing for r in results.figures(part) if "error" in r]

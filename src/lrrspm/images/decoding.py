@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
+from .._support.files import machine_fault
 from .._support.loops import compiled
 from .bounded import BoundedFile, ImageError, Source, TooLargeError, open_bounded
 from .headers import MAX_EXIF, check_headers
@@ -108,6 +109,8 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise TooLargeError(source, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
     except Exception as error:  # decoders raise almost anything on a damaged file
+        if machine_fault(error):
+            raise
         raise ImageError(source, f"cannot be read: {error or type(error).__name__}") from error
 
 

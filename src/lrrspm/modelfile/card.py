@@ -21,7 +21,7 @@ def describe_model(path: str | os.PathLike[str], classifier: ImageClassifier) ->
         "format": description["format"],
         "library": description["library"],
         "classes": description["classes"],
-        "summary": description["summary"],
+        "summary": classifier.summary_,
         "parameters": describe_parameters(classifier),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 
 _LARGEST = 2**32  # compiled loops count in 64 bits
 _MOST_LETTERS = 2**24
+_MOST_IMAGES = 2**53  # JSON has whole numbers up to there everywhere
 _LONGEST_LIST = 64
 # Parameters that may be null, and their kind where they are not.
+_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "True or False"}
 _OPTIONAL = {"max_side": int, "n_neighbors": int, "norm": str, "random_state": int}
 
 
@@ -37,10 +40,10 @@ def _check_kind(name: str, value: Any, default: Any) -> Any:
     # 6.0 is a whole number, and 10 stands for 10.0; but True is neither.
     whole = type(value) is int or (type(value) is float and value.is_integer())
     right = type(value) is kind or (whole and kind in (int, float))
-    if not right or kind not in (int, float, str, bool):
-        raise ValueError(f"{name} is {str(value)[:100]!r}")
+    if not right or kind not in _WORDS:
+        raise ValueError(f"{name} must be {_WORDS.get(kind, 'plain')}, got {value!r:.100}")
     if kind is int and abs(value) > _LARGEST:
-        raise ValueError(f"{name} is {value!r}, at most {_LARGEST}")
+        raise ValueError(f"{name} must be at most {_LARGEST}, got {value!r:.100}")
     return value
 
 
@@ -51,7 +54,9 @@ def check_classes(names: Any) -> NDArray[Any]:
     # An array gives each name the room of the longest.
     if isinstance(names[0], str) and len(names) * max(map(len, names)) > _MOST_LETTERS:
         raise ValueError("its class names are too many and too long")
-    classes = np.array(names)
+    # NumPy makes floats of small and very large whole numbers together.
+    large = type(names[0]) is int and min(names) >= 0 and max(names) >= 2**63
+    classes = np.array(names, np.uint64 if large else None)
     if classes.ndim != 1 or classes.dtype.kind not in "biufU":
         raise ValueError("its class names are neither numbers nor text")
     if len(classes) < 2 or not np.array_equal(classes, np.unique(classes)):
@@ -59,14 +64,32 @@ def check_classes(names: Any) -> NDArray[Any]:
     return classes
 
 
+def check_labels(classes: NDArray[Any]) -> None:
+    """Raise ValueError for class labels that a model file would not bring back."""
+    try:
+        restored = check_classes(json.loads(json.dumps(classes.tolist(), allow_nan=False)))
+        same = bool((restored == classes).all())
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"labels cannot be saved: {error}; use text or numbers") from None
+    if not same:
+        raise ValueError("labels cannot be saved: they would change; use text or numbers")
+
+
 def check_summary(summary: Any) -> dict[str, Any]:
-    """Check what a model file says about its training."""
+    """Check what a model file says about its training; keys are those that training writes."""
+    _check_keys("summary", summary, {"images", "images_per_class"}, "held_out")
     counts = [summary["images"], *summary["images_per_class"].values()]
     if "held_out" in summary:
+        _check_keys("held_out", summary["held_out"], {"images", "accuracy"})
         counts.append(summary["held_out"]["images"])
         accuracy = summary["held_out"]["accuracy"]
-        if isinstance(accuracy, bool) or not 0 <= accuracy <= 100:
+        if type(accuracy) not in (int, float) or not 0 <= accuracy <= 100:
             raise ValueError("its estimated accuracy is not a percentage")
-    if any(type(count) is not int or count < 0 for count in counts):
+    if any(type(count) is not int or not 0 <= count <= _MOST_IMAGES for count in counts):
         raise ValueError("its numbers of images are not whole numbers")
     return dict(summary)
+
+
+def _check_keys(name: str, given: Any, needed: set[str], *optional: str) -> None:
+    if not isinstance(given, dict) or not needed <= set(given) <= needed | set(optional):
+        raise ValueError(f"{name} must have the keys {sorted(needed)}, got {given!r:.100}")

@@ -29,6 +29,7 @@ MAX_HEADER = 4 * 2**20
 """Largest header in bytes; one with 10,000 classes of 20 letters takes 0.7 MB."""
 _KEY = "lrrspm"
 _LONGEST_VERSION = 100
+_MOST_ARRAYS = 1024
 
 
 class ModelFileError(ValueError):
@@ -81,6 +82,11 @@ def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
             # Names of this format, and those that the arrays have in the file.
             old = description["format"] == 1
             stored_names = list(file.keys())
+            # Looking one up took old versions of safetensors time in proportion to their number.
+            if len(stored_names) > _MOST_ARRAYS:
+                raise ModelFileError(
+                    f"{path}: damaged: {len(stored_names):,} arrays, at most {_MOST_ARRAYS}"
+                )
             names = {array_name(name) if old else name: name for name in stored_names}
             if len(names) < len(stored_names):
                 raise ModelFileError(f"{path}: damaged: an array has two names")
@@ -154,8 +160,9 @@ def _guess(path: Path) -> str:
         start = file.read(16)
     if not start:
         return "the file is empty"
-    if start[:1] == b"\x80" or start[:2] == b"PK":
-        return "looks like a pickle or an archive, not an lrrspm model; it was not opened"
+    # First, since the length of a header may begin like a pickle.
     if start[8:9] == b"{":
         return "a truncated or damaged model file"
+    if start[:1] == b"\x80" or start[:2] == b"PK":
+        return "looks like a pickle or an archive, not an lrrspm model; it was not opened"
     return "not an lrrspm model"

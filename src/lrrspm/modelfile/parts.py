@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,43 +31,72 @@ class Packed(NamedTuple):
     requires: dict[str, str]
 
 
+class UnsavableError(ValueError):
+    """A classifier with parts that a model file cannot hold."""
+
+
 def pack(features: SpatialPyramidFeatures, svm: SVM) -> Packed:
     """Describe fitted features and a fitted SVM; refuse what could not be restored."""
+    description, requires = _describe_all(features, features.channels_, svm)
+    arrays = {f"svm.{_plain_name(name)}": getattr(svm, name) for name in svm.derived}
+    for place, channel in enumerate(features.channels_):
+        for name in channel.encoder_.derived:
+            arrays[f"channels.{place}.{_plain_name(name)}"] = getattr(channel.encoder_, name)
+    return Packed(description, arrays, requires)
+
+
+def check_restorable(features: SpatialPyramidFeatures, svm: SVM) -> None:
+    """Raise ValueError for unfitted parts with which a model file would be refused.
+
+    Parts that no model file can hold pass: they can be used, but not saved.
+    """
+    try:
+        description, _ = _describe_all(features, features.new_channels(), svm)
+    except UnsavableError:
+        return
+    try:
+        text = json.dumps(description, allow_nan=False)
+    except ValueError:
+        raise ValueError("parameters must be finite numbers") from None
+    restore(json.loads(text))
+
+
+def _describe_all(
+    features: SpatialPyramidFeatures, channels: Sequence[Channel], svm: SVM
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Describe features and SVM, fitted or not; also return the packages that they need."""
     if not features.reads_plainly:
-        raise ValueError(
+        raise UnsavableError(
             f"models with features of class {type(features).__name__} cannot be saved: only "
             "registered descriptors, encoders and poolings can; see lrrspm._support.registry"
         )
-    arrays: dict[str, NDArray[Any]] = {}
     requires: dict[str, str] = {}
-    channels = []
-    for place, channel in enumerate(features.channels_):
-        if channel.projection_ is not None:
-            raise ValueError("models with a projection cannot be saved")
+    listed = []
+    for channel in channels:
+        if channel.projection is not None:
+            raise UnsavableError("models with a projection cannot be saved")
         described: dict[str, Any] = {"levels": list(channel.pyramid.levels)}
         described["weight"] = float(channel.weight)
         for role, kind in _KINDS.items():
             described[role] = _describe(kind, getattr(channel, role), requires)
-        for name in channel.encoder_.derived:
-            arrays[f"channels.{place}.{_plain_name(name)}"] = getattr(channel.encoder_, name)
-        channels.append(described)
-    for name in svm.derived:
-        arrays[f"svm.{_plain_name(name)}"] = getattr(svm, name)
+        listed.append(described)
     parameters = features.get_params(deep=False)
-    svm_parameters = {"C": svm.C} | ({"kernel": svm.kernel} if isinstance(svm, KernelSVM) else {})
+    svm_parameters = {"C": as_json(svm.C)} | (
+        {"kernel": svm.kernel} if isinstance(svm, KernelSVM) else {}
+    )
     description = {
         **{name: as_json(parameters[name]) for name in _FEATURES},
-        "channels": channels,
+        "channels": listed,
         "svm": {"name": type(svm).__name__, "parameters": svm_parameters},
     }
-    return Packed(description, arrays, requires)
+    return description, requires
 
 
 def _describe(kind: str, part: Any, requires: dict[str, str]) -> dict[str, Any]:
     found = registry.registered(kind, part)
     if found is None:
         cls = type(part)
-        raise ValueError(
+        raise UnsavableError(
             f"models with a {cls.__module__}.{cls.__qualname__} cannot be saved: it is not "
             f"registered; declare an entry point in the group lrrspm.{kind}"
         )

@@ -7,7 +7,7 @@ from typing import Any
 from .. import config
 from .._support.environment import short_commit
 from ..datasets import DATASETS
-from ..report.page import Bullets, Figure, Heading, Page, Table, Text
+from ..report.page import Bullets, Figure, Heading, Page, Table, Text, verbatim
 from . import experiments, figures, notes, studies
 from .experiments import FIGURES, PARTS, TABLES, Options, needed
 from .published import read_published
@@ -127,7 +127,7 @@ def say(figure: str, results: Results, options: Options) -> str:
     """Describe a figure in words and numbers."""
     if not figures.has_numbers(figure, results, options):
         errors = [record["error"] for record in results.figures(figure) if "error" in record]
-        return f"failed: {errors[-1]}" if errors else NOT_RUN
+        return f"failed: {verbatim(errors[-1])}" if errors else NOT_RUN
     return _CAPTIONS[figure](results, options)[1]
 
 

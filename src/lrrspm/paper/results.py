@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .._support.environment import describe_environment
+from .._support.text import plural
 from .settings import Setting, digest
 
 FILE = "rows.jsonl"
@@ -58,7 +59,7 @@ class Results:
             raise ResultsError(f"{self.path}: cannot be read ({error.strerror})") from error
         for line in filter(None, lines):
             try:
-                self._take(json.loads(line))
+                self._take(_checked(json.loads(line)))
                 damaged = False
             except (ValueError, KeyError, TypeError, AttributeError):
                 damaged = True
@@ -66,6 +67,15 @@ class Results:
             warnings.warn(
                 f"{self.path}: ignored a damaged last line; its result will be computed again "
                 "when needed",
+                stacklevel=2,
+            )
+        lost = [k for k, r in self.records.items() if r["environment"] not in self.environments]
+        for key in lost:
+            del self.records[key]
+        if lost:
+            warnings.warn(
+                f"{self.path}: ignored {plural(len(lost), 'result')} of an unknown machine, whose "
+                "line is damaged; they will be computed again when needed",
                 stacklevel=2,
             )
 
@@ -122,11 +132,36 @@ class Results:
         self._take(record)
 
     def _take(self, record: dict[str, Any]) -> None:
-        if record["kind"] == "environment":
-            self.environments[record["key"]] = record
-        else:
-            record["setting"].get("figure")  # a line without a setting is damaged
-            self.records[record["key"]] = record
+        taken = self.environments if record["kind"] == "environment" else self.records
+        taken[record["key"]] = record
+
+
+_NUMBER = (int, float)
+_FIELDS: dict[str, dict[str, Any]] = {
+    "environment": {
+        "commit": str, "cores": int, "cpu": str, "packages": dict, "python": str, "system": str,
+    },
+    "figure": {"environment": str, "setting": dict, "values": dict, "wall": _NUMBER},
+    "row": {
+        "accuracy": _NUMBER, "environment": str, "images": int, "overall": _NUMBER,
+        "per_class": dict, "seconds": dict, "setting": dict, "wall": _NUMBER,
+    },
+    "error": {"environment": str, "error": str, "setting": dict},
+}  # fmt: skip
+
+
+def _checked(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a line; raises ValueError, KeyError or TypeError where it lacks a field."""
+    for name, kind in _FIELDS["error" if "error" in record else record["kind"]].items():
+        if not isinstance(record[name], kind):
+            raise TypeError(f"{name} is {record[name]!r:.100}")
+    needed = {"environment": ("packages", "numpy", "lrrspm"), "row": ("setting", "dataset")}
+    if record["kind"] in needed:
+        field, *names = needed[record["kind"]]
+        _ = [record[field][name] for name in names]
+    if "seconds" in record:
+        _ = [float(record["seconds"][stage]) for stage in ("encode", "train", "test")]
+    return record
 
 
 def _ends_a_line(file: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import config
 from ..methods import METHODS
-from ..report.page import Table
+from ..report.page import Table, verbatim
 from . import experiments
 from .experiments import OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
 from .notes import QUICK
@@ -162,7 +162,8 @@ def _notes(table: str, found: dict[str, dict[str, Cell]], options: Options) -> l
     every = [cell for line in found.values() for cell in line.values()]
     notes = [QUICK] if options.quick else []
     notes.append(_about(table, options))
-    notes += [f"Failed: {error}" for error in dict.fromkeys(c.error for c in every if c.error)]
+    errors = dict.fromkeys(c.error for c in every if c.error)
+    notes += [f"Failed: {verbatim(error)}" for error in errors]
     if any(cell.other_data for cell in every):
         notes.append("Not compared: the images are not the published ones.")
     if any(cell.mean is None and not cell.error for cell in every):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,19 @@ from ..images import ImageError, Pixels, read_pixels
 
 if TYPE_CHECKING:
     from ..features import Channel, Image, SpatialPyramidFeatures
+
+_KNOWN_IMAGE = b"P6 1 1 255\n\x00\x00\x00"
+
+
+def compile_reading() -> None:
+    """Read an image that is known to be good, so that the loops of reading are compiled.
+
+    What fails there is the machine, and must not be blamed on the first image.
+    """
+    try:
+        read_pixels(BytesIO(_KNOWN_IMAGE), None)
+    except ImageError as error:
+        raise error.__cause__ or error from None
 
 
 class Item(NamedTuple):

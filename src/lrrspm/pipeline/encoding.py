@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support.stages import Stages
-from ..cache import FeatureStore, part_key, plain
-from .chunks import Item, Sources, encode_chunk
+from ..cache import FeatureStore, Form, part_key, plain
+from .chunks import Item, Sources, compile_reading, encode_chunk
 from .engines import Engine
 from .timing import divided
 from .unreadable import Unreadable
@@ -54,6 +54,7 @@ def encode_images(
     """
     stores = Stores(features, store)
     sources = Sources()
+    compile_reading()
     columns = [
         _Column(number, sources.add(feature, channel), channel, len(images), feature, stores)
         for number, feature in enumerate(features)
@@ -127,7 +128,9 @@ class _Column:
         self.missing = set(range(n_images))
         store = stores.of(features)
         about = vector_key(features, channel) if store.active else None
-        self.shelf = store.shelf("vectors", about)
+        length = channel.n_features
+        form = Form(("F32",), (range(length, length + 1),))
+        self.shelf = store.shelf("vectors", about, form)
 
     def look_up(self, digests: Sequence[str | None]) -> None:
         """Fill in the rows that the store has."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._support.stages import Stages
-from ..cache import FeatureStore, Shelf, hash_of, part_key
+from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
 from ..encoders import CodebookEncoder, Encoder, Progress
-from .chunks import Draw, Item, Sources, sample_chunk
+from .chunks import Draw, Item, Sources, compile_reading, sample_chunk
 from .encoding import Stores
 from .engines import Engine
 from .timing import divided
@@ -23,6 +23,8 @@ from .unreadable import Unreadable
 
 if TYPE_CHECKING:
     from ..features import Channel, Image, SpatialPyramidFeatures
+
+_CODEBOOKS = Form(("F32", "F64"), (range(1, 2**32), range(1, 2**32)))
 
 
 def fit_features(
@@ -49,8 +51,9 @@ def fit_features(
     """
     stores = Stores(features, store)
     sources = Sources()
+    compile_reading()
     plans = _make_plans(features, members, sources)
-    codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None)
+    codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
     with stores.main.timed(stages):
         digests = stores.main.digests(images, engine.threads)
@@ -154,7 +157,7 @@ class _Plan:
         self.channels: list[tuple[int, int, Channel]] = []
         self.rows = _Rows()
         self.learned: dict[str, NDArray[Any]] = {}
-        self.samples = FeatureStore(None).shelf("samples", None)
+        self.samples = FeatureStore(None).shelf("samples", None, _CODEBOOKS)
         self.drawn: dict[int, NDArray[np.float32]] = {}
         self._names: dict[str, str] = {}
 
@@ -186,11 +189,16 @@ class _Plan:
                 if part_key("encoders", channel.encoder) is not None
             }
             self._names = {recipe: hash_of([about, recipe]) for recipe in recipes if recipe}
+        n_values = self.channels[0][2].descriptor.n_values
         found = dict(codebooks.fetch(self._names.values()))
         self.learned = {
-            recipe: found[name] for recipe, name in self._names.items() if name in found
+            recipe: found[name]
+            for recipe, name in self._names.items()
+            if name in found and found[name].shape[1] == n_values
         }
-        self.samples = store.shelf("samples", about)
+        rows = range(self.draw.quota + 1)
+        form = Form(("F32",), (rows, range(n_values, n_values + 1)))
+        self.samples = store.shelf("samples", about, form)
         if not self.complete:
             index_of = {str(place): index for index, place in self.draw.places.items()}
             for name, values in self.samples.fetch(index_of):

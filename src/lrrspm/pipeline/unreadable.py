@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._support.parallel import ordered_map
-from ..cache import FeatureStore
+from ..cache import FeatureStore, Form
 from ..images import ImageError
 from .engines import Engine
 
@@ -20,7 +20,8 @@ class Unreadable:
     """The reasons why images could not be read, kept in a store."""
 
     def __init__(self, store: FeatureStore) -> None:
-        self._shelf = store.shelf("unreadable", {"what": "reasons"} if store.active else None)
+        about = {"what": "reasons"} if store.active else None
+        self._shelf = store.shelf("unreadable", about, Form(("U8",), (range(2**20),)))
 
     def keep(self, digests: Sequence[str | None], skipped: Mapping[int, str]) -> None:
         """Remember reasons by the images' digests."""

@@ -149,20 +149,30 @@ def _environment() -> Environment:
     return environment
 
 
+_CODE = re.compile(r"`([^`]+)`")
 _MARKS = (
-    (re.compile(r"`([^`]+)`"), r"<code>\1</code>"),
     (re.compile(r"\*\*([^*]+)\*\*"), r"<strong>\1</strong>"),
     (re.compile(r"(?<!\*)\*([^*]+)\*(?!\*)"), r"<em>\1</em>"),
-    (re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)"), r'<a href="\2">\1</a>'),
+    # Pages, and files beside this one: no address that a browser would run.
+    (re.compile(r"\[([^\]]+)\]\(((?:https?://)?[\w#./-][^):\s]*)\)"), r'<a href="\2">\1</a>'),
 )
 
 
 def _marks(text: str) -> Markup:
     """Turn the marks of :class:`Text` into tags; everything else is escaped."""
-    marked = str(escape(printable(text)))
-    for pattern, replacement in _MARKS:
-        marked = pattern.sub(replacement, marked)
-    return Markup(marked)
+    parts = _CODE.split(str(escape(printable(text))))
+    for place, part in enumerate(parts):
+        if place % 2:
+            parts[place] = f"<code>{part}</code>"
+            continue
+        for pattern, replacement in _MARKS:
+            parts[place] = pattern.sub(replacement, parts[place])
+    return Markup("".join(parts))
+
+
+def verbatim(text: str) -> str:
+    """Return text of others for a :class:`Text`: shown as it is, never as marks."""
+    return f"`{printable(text).replace('`', chr(39))}`"
 
 
 def data_uri(content: bytes, kind: str) -> str:
