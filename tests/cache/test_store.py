@@ -12,12 +12,14 @@ from typer.testing import CliRunner
 
 from lrrspm import LRREncoder, find_images, load_model
 from lrrspm.cache import FeatureStore, StoreError, clear, contents
-from lrrspm.cache.shelf import SHARD
+from lrrspm.cache.shelf import SHARD, Form
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate
 from lrrspm.images import read_pixels
 from tests.cache.stores import classifier, counts, model_bytes, shards, small
 from tests.conftest import replace_reader
+
+ANY = Form(("F32", "F64"), (range(1, 10**6),))
 
 
 @pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM"])
@@ -98,28 +100,28 @@ def test_damaged_shards_are_named_and_computed_again(image_folder, tmp_path, kin
 def test_shards_that_vanish(tmp_path):
     """Another process may clear the store while we look into it."""
     store = FeatureStore(tmp_path)
-    shelf = store.shelf("vectors", {"x": 1})
+    shelf = store.shelf("vectors", {"x": 1}, ANY)
     for name in "abc":
-        shelf.put(name, np.full(3, ord(name)))
+        shelf.put(name, np.full(3, float(ord(name))))
     shelf.flush()
-    assert dict(store.shelf("vectors", {"x": 1}).fetch("ab")).keys() == {"a", "b"}
-    late = store.shelf("vectors", {"x": 1})
+    assert dict(store.shelf("vectors", {"x": 1}, ANY).fetch("ab")).keys() == {"a", "b"}
+    late = store.shelf("vectors", {"x": 1}, ANY)
     clear(tmp_path)
     assert dict(late.fetch("ab")) == {}
     late.put("a", np.zeros(3))
     late.flush()
-    assert dict(store.shelf("vectors", {"x": 1}).fetch("ab"))["a"].tolist() == [0, 0, 0]
+    assert dict(store.shelf("vectors", {"x": 1}, ANY).fetch("ab"))["a"].tolist() == [0, 0, 0]
 
 
 def test_two_writers(tmp_path):
     """Both write what the other has not seen; a reader has all, each once."""
-    writers = [FeatureStore(tmp_path).shelf("vectors", {"x": 1}) for _ in range(2)]
+    writers = [FeatureStore(tmp_path).shelf("vectors", {"x": 1}, ANY) for _ in range(2)]
     for number in range(3 * SHARD):
         for writer in writers[: 1 + number % 2]:
-            writer.put(str(number), np.array([number]))
+            writer.put(str(number), np.array([float(number)]))
     for writer in writers:
         writer.flush()
-    reader = FeatureStore(tmp_path).shelf("vectors", {"x": 1})
+    reader = FeatureStore(tmp_path).shelf("vectors", {"x": 1}, ANY)
     found = list(reader.fetch(str(n) for n in range(3 * SHARD + 9)))
     assert sorted((name, int(a[0])) for name, a in found) == sorted(
         (str(n), n) for n in range(3 * SHARD)
@@ -144,7 +146,7 @@ def test_a_full_disk_is_said_once_and_changes_nothing(image_folder, tmp_path, mo
 
 
 def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    shelf = FeatureStore(tmp_path).shelf("vectors", {"x": 1})
+    shelf = FeatureStore(tmp_path).shelf("vectors", {"x": 1}, ANY)
     shelf.put("a", np.zeros(3))
 
     def fail(self, target):
@@ -239,7 +241,7 @@ def test_folders_that_are_no_store(tmp_path):
 def test_without_a_folder_nothing_is_looked_at():
     store = FeatureStore(None)
     assert store.digest("nowhere.png") is None
-    shelf = store.shelf("vectors", {"x": 1})
+    shelf = store.shelf("vectors", {"x": 1}, ANY)
     shelf.put("a", np.zeros(3))
     shelf.flush()
     shelf.discard()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,7 +63,8 @@ def loop(tmp_path, monkeypatch):
     def triple(x):
         return 3 * x
 
-    monkeypatch.setattr(triple._cache._cache_file, "_folder", tmp_path)
+    kept: Any = triple
+    monkeypatch.setattr(kept._cache._cache_file, "_folder", tmp_path)
     return triple, tmp_path
 
 
