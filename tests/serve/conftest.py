@@ -26,7 +26,7 @@ def client(model_path):
 @pytest.fixture
 def worker(request, model_path):
     """Worker of a test's own; its limits are the parameter."""
-    return Worker(model_path, Limits(**getattr(request, "param", {})), n_jobs=2)
+    return Worker(model_path, Limits(**getattr(request, "param", {})), n_jobs=2, isolated=False)
 
 
 @pytest.fixture

@@ -117,7 +117,7 @@ class InlineExecutor(Executor):
 
 @pytest.mark.parametrize(("rate", "status"), [(19_000, 408), (21_000, 422)])
 def test_upload_has_a_minimum_rate(worker, inline_writes, rate, status):
-    worker._pool = InlineExecutor()
+    worker.workers.pool = InlineExecutor()
     size = 10_000
     grace = middleware._GRACE_SECONDS * middleware._MIN_RATE
     pieces = [BEGINNING, *[bytes(size)] * int(25 * grace / size), b"\r\n--x--\r\n"]
@@ -133,13 +133,13 @@ def test_upload_has_a_minimum_rate(worker, inline_writes, rate, status):
 def stuck(worker, monkeypatch):
     """Event that work on images waits for."""
     go = threading.Event()
-    examine = worker._classifier.examine
+    examine = worker.workers.model.classifier.examine
 
     def wait(image):
         go.wait(60)
         return examine(image)
 
-    monkeypatch.setattr(worker._classifier, "examine", wait)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", wait)
     yield go
     go.set()
 
@@ -163,7 +163,7 @@ def test_work_has_a_deadline(fake_clock_client, stuck, image):
 def test_late_work_finds_its_upload_closed(fake_clock_client, worker, inline_writes, monkeypatch):
     """Nobody waits for it, and nothing is printed."""
     pixels = np.random.default_rng(0).integers(0, 256, (1200, 1200), np.uint8)
-    examine, late, reasons = worker._classifier.examine, threading.Event(), []
+    examine, late, reasons = worker.workers.model.classifier.examine, threading.Event(), []
 
     def slow(file):
         late.wait(60)
@@ -173,10 +173,10 @@ def test_late_work_finds_its_upload_closed(fake_clock_client, worker, inline_wri
             reasons.append(error.reason)
             raise
 
-    monkeypatch.setattr(worker._classifier, "examine", slow)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", slow)
     assert send(fake_clock_client, "/api/explain", encoded(pixels)).status_code == 503
     late.set()
-    worker._pool.shutdown()
+    worker.workers.pool.shutdown()
     assert len(reasons) == 1
     assert "closed file" in reasons[0]
 
@@ -186,7 +186,7 @@ def test_work_for_disconnected_clients_does_not_start(
 ):
     """A client sends 20 images and disconnects: two threads have begun with two of them."""
     part = BEGINNING.replace(b'"file"', b'"files"') + image + b"\r\n"
-    begun, examine = [], worker._classifier.examine
+    begun, examine = [], worker.workers.model.classifier.examine
     both = threading.Event()
 
     def count(file):
@@ -195,7 +195,7 @@ def test_work_for_disconnected_clients_does_not_start(
             both.set()
         return examine(file)
 
-    monkeypatch.setattr(worker._classifier, "examine", count)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", count)
     upload = {"type": "http.request", "body": 20 * part + b"--x--\r\n"}
     sent = []
 
@@ -217,7 +217,7 @@ def test_work_for_disconnected_clients_does_not_start(
     assert sent == []  # so it did not wait for the work to end
     assert own_client.app.active == 0
     stuck.set()
-    worker._pool.shutdown()
+    worker.workers.pool.shutdown()
     assert len(begun) == 2
 
 
@@ -256,7 +256,7 @@ def test_failures_show_no_traceback(own_client, worker, monkeypatch, image, erro
     def fail(image):
         raise error
 
-    monkeypatch.setattr(worker._classifier, "examine", fail)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", fail)
     response = send(own_client, "/api/explain", image)
     assert response.status_code == status
     assert response.json() == {"error": reason}

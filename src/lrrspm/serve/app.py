@@ -15,7 +15,6 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 from .. import __version__
-from .._support.parallel import single_blas_thread
 from .errors import add_handlers
 from .middleware import LOOPBACK, GuardMiddleware
 from .schemas import Error, ErrorItem, Evidence, ModelCard, Predictions
@@ -50,10 +49,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with single_blas_thread():
-            worker.start()
-            yield
-            await asyncio.to_thread(worker.finish)  # the loop can still send responses
+        await worker.workers.start()
+        yield
+        await worker.workers.finish()
 
     app = FastAPI(
         title="lrrspm",

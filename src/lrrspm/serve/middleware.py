@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .errors import error_response
+from .errors import RETRY, error_response
 from .schemas import Limits
 
 # An IPv6 address, or a name or IPv4 address; optionally a port.
@@ -32,7 +32,6 @@ _DRAIN_SECONDS = 5.0
 # would keep others waiting.
 _MIN_RATE = 20_000
 _GRACE_SECONDS = 5.0
-_RETRY = {"Retry-After": "1"}
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -97,7 +96,7 @@ class GuardMiddleware:
         if length.isdecimal() and int(length) > self._limits.request_bytes:
             return error_response(413, _too_large(self._limits.request_bytes))
         if method == "POST" and self.active >= self._limits.waiting:
-            return error_response(503, "Too many requests are waiting; try again", **_RETRY)
+            return error_response(503, "Too many requests are waiting; try again", **RETRY)
         return None
 
     def _accepts(self, host: str) -> bool:
@@ -121,7 +120,7 @@ class GuardMiddleware:
             if exchange.receiving:
                 error = error_response(408, f"Upload not complete after {seconds}")
             else:
-                error = error_response(503, f"Not done after {seconds}; try again", **_RETRY)
+                error = error_response(503, f"Not done after {seconds}; try again", **RETRY)
         except asyncio.CancelledError:  # uvicorn's graceful shutdown has timed out
             exchange.drain_seconds = 0
             error = error_response(503, "The server is shutting down")

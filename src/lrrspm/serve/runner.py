@@ -78,7 +78,10 @@ def run(
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         server = _Server(config, lambda: ready(url))
-        server.run([listener])
+        try:
+            server.run([listener])
+        finally:
+            worker.workers.close()
         server.exit_timer.cancel()
 
 
