@@ -131,7 +131,7 @@ def test_request_that_is_malformed_after_the_response_began():
 
 
 def test_too_many_connections_are_rejected(monkeypatch):
-    monkeypatch.setattr(connection, "_max_connections", lambda: 2)
+    monkeypatch.setattr(connection, "max_connections", lambda: 2)
 
     async def crowd():
         async with listening() as port:
@@ -185,7 +185,8 @@ def test_limit_on_open_files_is_raised(monkeypatch):
     asked = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 5000))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    assert connection._max_connections.__wrapped__() == 2500
+    monkeypatch.setattr("psutil.Process.num_fds", lambda _: 100)
+    assert connection.max_connections.__wrapped__() == 2450
     assert asked == [(5000, 5000)]
 
 

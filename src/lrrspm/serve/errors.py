@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
 from typing import Any
@@ -16,6 +17,7 @@ from .escaping import escape
 # Seconds before the same message is printed again, and when each was last printed.
 _REPEAT_SECONDS = 60.0
 _printed: dict[str, float] = {}
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 RETRY = {"Retry-After": "1"}
 # What the frameworks say, in our words.
 _REASONS = {
@@ -55,6 +57,13 @@ def add_handlers(app: FastAPI) -> None:
     async def _(_: Request, error: RequestValidationError) -> JSONResponse:
         reasons = dict.fromkeys(_reason(**entry) for entry in error.errors())
         return error_response(422, "; ".join(reasons))
+
+    @app.exception_handler(OSError)
+    async def _(_: Request, error: OSError) -> JSONResponse:
+        if error.errno not in OUT_OF_RESOURCES:
+            raise error
+        print_error(f"cannot answer requests: {error.strerror}")
+        return error_response(503, "The server is out of resources; try again", **RETRY)
 
     @app.exception_handler(Exception)
     async def _(_: Request, error: Exception) -> JSONResponse:

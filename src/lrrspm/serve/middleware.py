@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import re
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 
 from fastapi import HTTPException
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,15 +25,24 @@ from .schemas import Limits
 # An IPv6 address, or a name or IPv4 address; optionally a port.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-# Uploads read at a time, to keep few temporary files open; others wait unread.
+# Uploads read at a time, to keep few temporary files open; others wait unread. Small ones stay in
+# memory and need not wait.
 _UPLOADS = 32
+SPOOL_BYTES = 2**18
+"""Bytes from which a part of a form is kept on disk."""
 # Seconds to read and discard the rest of a rejected upload: a client that is still sending would
 # otherwise see a broken connection instead of the reason.
 _DRAIN_SECONDS = 5.0
 # Average bytes per second that an upload needs once these seconds have passed: a stalled upload
-# would keep others waiting.
+# would keep others waiting. If others do wait, it must be faster.
 _MIN_RATE = 20_000
 _GRACE_SECONDS = 5.0
+_BUSY_RATE = 200_000
+_BUSY_GRACE_SECONDS = 2.0
+# Seconds after which a slow upload notices that others have begun to wait.
+_LOOK_SECONDS = 0.5
+# Decoding is slow and even quadratic for others that Python knows, such as punycode.
+_CHARSETS = ("utf-8", "utf8", "ascii", "us-ascii")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
@@ -68,6 +79,7 @@ class GuardMiddleware:
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address
         self._uploads = asyncio.Semaphore(_UPLOADS)
+        self._queued = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -75,7 +87,9 @@ class GuardMiddleware:
             return
         if scope["method"] == "HEAD":  # uvicorn omits the body
             scope = {**scope, "method": "GET"}
-        exchange = _Exchange(scope, receive, send, self._limits.request_bytes)
+        exchange = _Exchange(
+            scope, receive, send, self._limits.request_bytes, lambda: self._queued > 0
+        )
         rejection = self._reject(scope["method"], exchange.headers)
         try:
             if rejection is None and scope["method"] == "POST":
@@ -92,9 +106,10 @@ class GuardMiddleware:
             return error_response(421, f"This server does not answer for host {host!r}")
         if method != "GET" and _is_cross_site(headers, host):
             return error_response(403, "Cross-site requests are not allowed")
-        length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._limits.request_bytes:
+        if _length(headers, 0) > self._limits.request_bytes:
             return error_response(413, _too_large(self._limits.request_bytes))
+        if method == "POST" and (charset := _charset(headers)) not in _CHARSETS:
+            return error_response(415, f"Charset {charset!r} is not supported; use UTF-8")
         if method == "POST" and self.active >= self._limits.waiting:
             return error_response(503, "Too many requests are waiting; try again", **RETRY)
         return None
@@ -104,6 +119,22 @@ class GuardMiddleware:
         name = found[1] or found[2] if found else ""
         return name in self._hosts or (self._any_address and is_address(name))
 
+    @asynccontextmanager
+    async def _slot(self, headers: Headers) -> AsyncIterator[None]:
+        """Wait for the turn of an upload; one that stays in memory has no turn."""
+        if _length(headers, SPOOL_BYTES + 1) <= SPOOL_BYTES:
+            yield
+            return
+        self._queued += 1
+        try:
+            await self._uploads.acquire()
+        finally:
+            self._queued -= 1
+        try:
+            yield
+        finally:
+            self._uploads.release()
+
     async def _process(self, scope: Scope, exchange: _Exchange) -> None:
         """Pass an upload on when its turn has come, and enforce the deadline."""
         self.active += 1
@@ -111,7 +142,7 @@ class GuardMiddleware:
         watch = asyncio.create_task(exchange.expire_on_disconnect(timer))
         error = None
         try:
-            async with timer, self._uploads:
+            async with timer, self._slot(exchange.headers):
                 await self.app(scope, exchange.receive, exchange.send)
         except TimeoutError:
             if not timer.expired():
@@ -134,8 +165,16 @@ class GuardMiddleware:
 class _Exchange:
     """A request and its response: limit what comes in, add headers to what goes out."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, max_bytes: int) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        max_bytes: int,
+        others_wait: Callable[[], bool],
+    ) -> None:
         self.headers = Headers(scope=scope)
+        self._others_wait = others_wait
         self.started = self.receiving = self.disconnected = False
         self.drain_seconds = _DRAIN_SECONDS
         self._receive, self._send, self._max_bytes = receive, send, max_bytes
@@ -154,12 +193,18 @@ class _Exchange:
         clock = asyncio.get_running_loop().time
         start = clock()
         self.receiving = True
+        coming = asyncio.ensure_future(self._next())
         try:
-            async with asyncio.timeout(_GRACE_SECONDS + self._size / _MIN_RATE - self._seconds):
-                message = await self._next()
-        except TimeoutError:
-            rate = f"{_MIN_RATE // 1000} kB per second"
-            raise HTTPException(408, f"Upload is too slow; at least {rate} needed") from None
+            while not coming.done():
+                rate, grace = self._min_rate
+                left = grace + self._size / rate - self._seconds - (clock() - start)
+                if left <= 0:
+                    needed = f"at least {rate // 1000} kB per second needed"
+                    raise HTTPException(408, f"Upload is too slow; {needed}")
+                await asyncio.wait([coming], timeout=min(left, _LOOK_SECONDS))
+            message = coming.result()
+        finally:
+            coming.cancel()
         self.receiving = False
         self._seconds += clock() - start
         self._size += len(message.get("body", b""))
@@ -168,6 +213,13 @@ class _Exchange:
         if not self._more:
             self._complete.set()
         return message
+
+    @property
+    def _min_rate(self) -> tuple[int, float]:
+        """Bytes per second that the upload needs now, and from which second on."""
+        if self._others_wait():
+            return _BUSY_RATE, _BUSY_GRACE_SECONDS
+        return _MIN_RATE, _GRACE_SECONDS
 
     async def _next(self) -> Message:
         message = await self._receive()
@@ -215,6 +267,18 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _length(headers: Headers, unknown: int) -> int:
+    """Return the length that a request declares."""
+    length = headers.get("content-length", "")
+    return int(length) if length.isdecimal() else unknown
+
+
+def _charset(headers: Headers) -> str:
+    """Return the charset of a form, read as the form parser reads it."""
+    _, options = parse_options_header(headers.get("content-type"))
+    return options.get(b"charset", b"utf-8").decode("latin-1").lower()
 
 
 def _is_cross_site(headers: Headers, host: str) -> bool:
