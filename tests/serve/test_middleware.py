@@ -129,6 +129,56 @@ def test_upload_has_a_minimum_rate(worker, inline_writes, rate, status):
         assert body == {"error": "Upload is too slow; at least 20 kB per second needed"}
 
 
+def test_slow_uploads_make_way_for_others(worker, inline_writes, monkeypatch):
+    """Forty at 26 kB per second have every place; another one gets one within seconds."""
+    worker.workers.pool = InlineExecutor()
+    app = create_app(worker)
+    ending = b"\r\n--x--\r\n"
+    large = [BEGINNING, bytes(400_000), ending]
+    slow = [BEGINNING, *[bytes(26_000)] * 1000]
+
+    async def upload(chunks, pause):
+        todo, statuses = list(chunks), []
+
+        async def receive():
+            if not todo:
+                await asyncio.Event().wait()
+            await asyncio.sleep(pause)
+            return {"type": "http.request", "body": todo.pop(0), "more_body": bool(todo)}
+
+        async def send(message):
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        await app(scope_of("/api/explain", FORM, CHUNKED), receive, send)
+        return statuses[0], asyncio.get_running_loop().time()
+
+    async def crowd():
+        slow_ones = [asyncio.create_task(upload(slow, 1.0)) for _ in range(40)]
+        await asyncio.sleep(3)
+        begun = asyncio.get_running_loop().time()
+        status, end = await upload(large, 0.0)
+        for one in slow_ones:
+            one.cancel()
+        await asyncio.gather(*slow_ones, return_exceptions=True)
+        return status, end - begun
+
+    with asyncio.Runner(loop_factory=FakeClockLoop) as runner:
+        status, seconds = runner.run(crowd())
+    assert status == 422  # zeros are no image, but they were read
+    assert seconds < 3
+
+
+def test_small_uploads_need_no_place(worker, inline_writes):
+    worker.workers.pool = InlineExecutor()
+    app = create_app(worker)
+    app._uploads = asyncio.Semaphore(0)
+    body = BEGINNING + bytes(1000) + b"\r\n--x--\r\n"
+    length = (b"content-length", str(len(body)).encode())
+    assert ask(app, [body], headers=[FORM, length])[0] == 422
+    assert ask(app, [body], headers=[FORM, CHUNKED])[0] in (408, 503)
+
+
 @pytest.fixture
 def stuck(worker, monkeypatch):
     """Event that work on images waits for."""

@@ -39,8 +39,6 @@ _MIN_RATE = 20_000
 _GRACE_SECONDS = 5.0
 _BUSY_RATE = 200_000
 _BUSY_GRACE_SECONDS = 2.0
-# Seconds after which a slow upload notices that others have begun to wait.
-_LOOK_SECONDS = 0.5
 # Decoding is slow and even quadratic for others that Python knows, such as punycode.
 _CHARSETS = ("utf-8", "utf8", "ascii", "us-ascii")
 HEADERS = {
@@ -79,6 +77,7 @@ class GuardMiddleware:
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address
         self._uploads = asyncio.Semaphore(_UPLOADS)
+        self._uploading: set[_Exchange] = set()
         self._queued = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -120,19 +119,24 @@ class GuardMiddleware:
         return name in self._hosts or (self._any_address and is_address(name))
 
     @asynccontextmanager
-    async def _slot(self, headers: Headers) -> AsyncIterator[None]:
-        """Wait for the turn of an upload; one that stays in memory has no turn."""
-        if _length(headers, SPOOL_BYTES + 1) <= SPOOL_BYTES:
+    async def _place(self, exchange: _Exchange) -> AsyncIterator[None]:
+        """Wait for the turn of an upload; one that stays in memory needs none."""
+        if _length(exchange.headers, SPOOL_BYTES + 1) <= SPOOL_BYTES:
             yield
             return
+        if self._uploads.locked() and self._queued == 0:
+            for one in self._uploading:
+                one.hurry()
         self._queued += 1
         try:
             await self._uploads.acquire()
         finally:
             self._queued -= 1
+        self._uploading.add(exchange)
         try:
             yield
         finally:
+            self._uploading.discard(exchange)
             self._uploads.release()
 
     async def _process(self, scope: Scope, exchange: _Exchange) -> None:
@@ -142,7 +146,7 @@ class GuardMiddleware:
         watch = asyncio.create_task(exchange.expire_on_disconnect(timer))
         error = None
         try:
-            async with timer, self._slot(exchange.headers):
+            async with timer, self._place(exchange):
                 await self.app(scope, exchange.receive, exchange.send)
         except TimeoutError:
             if not timer.expired():
@@ -175,6 +179,7 @@ class _Exchange:
     ) -> None:
         self.headers = Headers(scope=scope)
         self._others_wait = others_wait
+        self._timer: asyncio.Timeout | None = None
         self.started = self.receiving = self.disconnected = False
         self.drain_seconds = _DRAIN_SECONDS
         self._receive, self._send, self._max_bytes = receive, send, max_bytes
@@ -193,18 +198,14 @@ class _Exchange:
         clock = asyncio.get_running_loop().time
         start = clock()
         self.receiving = True
-        coming = asyncio.ensure_future(self._next())
         try:
-            while not coming.done():
-                rate, grace = self._min_rate
-                left = grace + self._size / rate - self._seconds - (clock() - start)
-                if left <= 0:
-                    needed = f"at least {rate // 1000} kB per second needed"
-                    raise HTTPException(408, f"Upload is too slow; {needed}")
-                await asyncio.wait([coming], timeout=min(left, _LOOK_SECONDS))
-            message = coming.result()
+            async with asyncio.timeout_at(start + self._patience()) as self._timer:
+                message = await self._next()
+        except TimeoutError:
+            needed = f"at least {self._min_rate[0] // 1000} kB per second needed"
+            raise HTTPException(408, f"Upload is too slow; {needed}") from None
         finally:
-            coming.cancel()
+            self._timer = None
         self.receiving = False
         self._seconds += clock() - start
         self._size += len(message.get("body", b""))
@@ -213,6 +214,18 @@ class _Exchange:
         if not self._more:
             self._complete.set()
         return message
+
+    def hurry(self) -> None:
+        """Apply the higher rate at once: others have begun to wait."""
+        if self._timer is not None and not self._timer.expired():
+            slower = _BUSY_GRACE_SECONDS - _GRACE_SECONDS
+            slower += self._size / _BUSY_RATE - self._size / _MIN_RATE
+            self._timer.reschedule((self._timer.when() or 0.0) + slower)
+
+    def _patience(self) -> float:
+        """Return the seconds that the next piece of the upload may take."""
+        rate, grace = self._min_rate
+        return grace + self._size / rate - self._seconds
 
     @property
     def _min_rate(self) -> tuple[int, float]:

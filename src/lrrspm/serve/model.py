@@ -53,7 +53,7 @@ class Model:
 
     def answer(self, job: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
         """Do a job on an image file: return its ``result``, or the ``error`` with the file."""
-        work = {"predict": self.predict, "explain": self.explain}[job.pop("kind")]
+        work: Any = {"predict": self.predict, "explain": self.explain}[job.pop("kind")]
         start = time.perf_counter()
         try:
             result = work(file, **job)

@@ -125,7 +125,7 @@ class Processes:
         with other:
             self._nursery = subprocess.Popen(
                 command,
-                stdin=other,
+                stdin=other.fileno(),
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **_ONE_THREAD},
                 start_new_session=True,  # Ctrl-C is for the server, which ends the whole group

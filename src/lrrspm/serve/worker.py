@@ -46,7 +46,7 @@ class Worker:
     ) -> None:
         self.limits = limits or Limits()
         count = joblib.effective_n_jobs(n_jobs)
-        self.workers: Workers = (Processes if isolated else Threads)(path, count)
+        self.workers: Workers = Processes(path, count) if isolated else Threads(path, count)
         self.labels: list[str] = self.workers.hello["labels"]
         self.card = ModelCard(**self.workers.hello["card"], server=__version__, limits=self.limits)
 
