@@ -71,7 +71,7 @@ class Threads:
         from .model import Model
 
         self.model = Model(path)
-        self.hello = {"card": self.model.card, "labels": self.model.labels}
+        self.hello: dict[str, Any] = {"card": self.model.card, "labels": self.model.labels}
         self._count = count
         self._blas = single_blas_thread()
 
@@ -110,6 +110,7 @@ class Processes:
     """
 
     def __init__(self, path: str | os.PathLike[str], count: int) -> None:
+        self.hello: dict[str, Any] = {}
         self._count = count
         self._settings = {
             "path": os.fspath(path),
