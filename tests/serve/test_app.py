@@ -249,8 +249,8 @@ def test_head_has_the_headers_of_get(client, address):
     "charset", ["punycode", '"punycode"', "Punycode", "utf-7", "utf-16", "idna", "unicode_escape"]
 )
 def test_other_charsets_are_refused_before_the_form_is_read(client, charset):
-    """Decoding a long field name as punycode takes minutes, in which nothing else is done."""
-    body = b'--x\r\nContent-Disposition: form-data; name="' + 60_000 * b"a" + b'-b"\r\n\r\n'
+    """Decoding a long field as punycode takes seconds, in which nothing else is done."""
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + 10_000 * b"b" + b"\r\n--x--"
     kind = f"multipart/form-data; boundary=x; charset={charset}"
     response = client.post("/api/predict", content=body, headers={"Content-Type": kind})
     assert response.status_code == 415
