@@ -291,7 +291,8 @@ def _length(headers: Headers, unknown: int) -> int:
 def _charset(headers: Headers) -> str:
     """Return the charset of a form, read as the form parser reads it."""
     _, options = parse_options_header(headers.get("content-type"))
-    return options.get(b"charset", b"utf-8").decode("latin-1").lower()
+    named = {name.decode("latin-1"): value for name, value in options.items()}
+    return named["charset"].decode("latin-1").lower() if "charset" in named else "utf-8"
 
 
 def _is_cross_site(headers: Headers, host: str) -> bool:

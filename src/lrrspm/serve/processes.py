@@ -73,9 +73,9 @@ class Threads:
         self.model = Model(path)
         self.hello: dict[str, Any] = {"card": self.model.card, "labels": self.model.labels}
         self._count = count
-        self._blas = single_blas_thread()
 
     async def start(self) -> None:
+        self._blas = single_blas_thread()
         self._blas.__enter__()
         self.pool = ThreadPoolExecutor(self._count, "lrrspm-serve")
 
