@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lrrspm import read_image
-from lrrspm.images import shrink
+from lrrspm.images import resizing, shrink
 from tests import naive
 from tests.conftest import HERE
 
