@@ -18,15 +18,16 @@ from tests.conftest import draw
 @pytest.fixture(scope="module")
 def client(model_path):
     """Client of a server of the small model, shared by a module's tests."""
-    app = create_app(Worker(model_path, n_jobs=2))
-    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+    worker = Worker(model_path, n_jobs=2)
+    with TestClient(create_app(worker), base_url="http://127.0.0.1:8000") as client:
         yield client
+    worker.workers.close()
 
 
 @pytest.fixture
 def worker(request, model_path):
-    """Worker of a test's own; its limits are the parameter."""
-    return Worker(model_path, Limits(**getattr(request, "param", {})), n_jobs=2)
+    """Worker of a test's own, in threads that it can patch; its limits are the parameter."""
+    return Worker(model_path, Limits(**getattr(request, "param", {})), n_jobs=2, isolated=False)
 
 
 @pytest.fixture

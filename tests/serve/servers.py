@@ -18,14 +18,14 @@ def serving(*arguments, **settings):
 
 
 @contextmanager
-def started(*arguments, **settings):
+def started(*arguments, before=hear_ctrl_c, **settings):
     """Run Python in a process that can be interrupted; gives it and its first line of output."""
     process = subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=hear_ctrl_c,
+        preexec_fn=before,
         **settings,
     )
     assert process.stdout is not None

@@ -17,8 +17,9 @@ from lrrspm import config, load_model
 from lrrspm.cli import app as commands
 from lrrspm.images import ImageError
 from lrrspm.report import draw as drawing
-from lrrspm.serve import connection, errors, middleware, runner
+from lrrspm.serve import connection, errors, middleware, processes, runner
 from lrrspm.serve.app import create_app
+from lrrspm.serve.escaping import escape, escape_all
 from lrrspm.serve.schemas import Limits
 from lrrspm.serve.worker import Worker
 from tests.conftest import HERE
@@ -117,18 +118,18 @@ def test_maps_of_rotated_images_are_upright(client):
         assert decoded(found[shown], kind).size == (40, 90)
 
 
-def test_decoders_have_no_descriptor_of_an_upload(client, monkeypatch):
+def test_decoders_have_no_descriptor_of_an_upload(own_client, monkeypatch):
     """Pillow would go on using it after the time limit, when it may be another client's file."""
     pixels = np.random.default_rng(0).integers(0, 256, (1200, 1200), np.uint8)
     content = encoded(pixels, "TIFF", compression="tiff_lzw")
     assert len(content) > 2**20  # on disk
-    found = send(client, "/api/predict", encoded(pixels)).json()["predictions"][0]
+    found = send(own_client, "/api/predict", encoded(pixels)).json()["predictions"][0]
 
     def moved(*_):
         raise AssertionError("a file is moved about in by its descriptor")
 
     monkeypatch.setattr("os.lseek", moved)
-    response = send(client, "/api/predict", content)
+    response = send(own_client, "/api/predict", content)
     assert response.status_code == 200
     assert response.json()["predictions"][0]["top"] == found["top"]
 
@@ -150,7 +151,7 @@ def test_card_of_a_model_with_an_estimate(pictures, tmp_path):
     quick = ["--codebook-size", "8", "--step", "12", "--jobs", "1"]
     result = CliRunner().invoke(commands, ["train", str(pictures), "-o", str(path), *quick])
     assert result.exit_code == 0
-    held_out = Worker(path).card.held_out
+    held_out = Worker(path, isolated=False).card.held_out
     assert held_out is not None
     assert held_out.images == 6
     assert held_out.rough
@@ -210,11 +211,7 @@ MALFORMED = "Malformed form; send multipart/form-data with each image as a file"
             b"--x\r\nContent-Disposition: form-data\r\n\r\n\r\n--x--",
             MALFORMED,
         ),
-        (
-            "multipart/form-data; boundary=x; charset=unicode_escape",
-            b"--x--",
-            "file: Field required",
-        ),
+        ("multipart/form-data; boundary=x; charset=US-ASCII", b"--x--", "file: Field required"),
     ],
 )
 def test_malformed_forms(client, kind, body, error):
@@ -248,17 +245,64 @@ def test_head_has_the_headers_of_get(client, address):
     assert int(head.headers["content-length"]) == len(response.content)
 
 
-def test_file_names_that_are_not_text(client, image):
-    def form(name):
-        head = b'--x\r\nContent-Disposition: form-data; name="files"; filename="' + name
-        return head + b'"\r\n\r\n' + image + b"\r\n--x--\r\n"
+@pytest.mark.parametrize(
+    "charset", ["punycode", '"punycode"', "Punycode", "utf-7", "utf-16", "idna", "unicode_escape"]
+)
+def test_other_charsets_are_refused_before_the_form_is_read(client, charset):
+    """Decoding a long field as punycode takes seconds, in which nothing else is done."""
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n' + 10_000 * b"b" + b"\r\n--x--"
+    kind = f"multipart/form-data; boundary=x; charset={charset}"
+    response = client.post("/api/predict", content=body, headers={"Content-Type": kind})
+    assert response.status_code == 415
+    name = charset.strip('"').lower()
+    assert response.json() == {"error": f"Charset {name!r} is not supported; use UTF-8"}
 
-    kind = "multipart/form-data; boundary=x; charset=raw_unicode_escape"
-    response = client.post(
-        "/api/predict", content=form(rb"a\ud800.png"), headers={"Content-Type": kind}
-    )
+
+def test_file_names_that_are_not_text(client, image):
+    head = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a\xff.png"\r\n\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=x; charset=utf-8"}
+    body = head + image + b"\r\n--x--\r\n"
+    response = client.post("/api/predict", content=body, headers=kind)
     assert response.status_code == 200
-    assert response.json()["predictions"][0]["name"] == "a\\ud800.png"
+    assert response.json()["predictions"][0]["name"] == "a\xff.png"
+
+
+@pytest.mark.parametrize(("text", "escaped"), [("a\ud800", "a\\ud800"), ("\u202eg", "\\u202eg")])
+def test_escapes(text, escaped):
+    assert escape(text) == escaped
+    assert escape_all([text, escaped, f"{escaped} (2)"]) == [
+        escaped, f"{escaped} (2)", f"{escaped} (2) (2)"
+    ]  # fmt: skip
+
+
+def test_class_names_that_print_alike(pictures, tmp_path, image):
+    from lrrspm import ImageClassifier, LRREncoder, find_images
+
+    paths, labels = find_images(pictures)
+    alike = [{"dots": "d\udcff", "across": "d\\udcff", "along": "e"}[label] for label in labels]
+    path = tmp_path / "alike.lrrspm"
+    ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(paths, alike).save(path)
+    with TestClient(create_app(Worker(path, isolated=False)), "http://localhost") as client:
+        names = list(client.get("/api/model").json()["classes"])
+        assert sorted(names) == ["d\\udcff", "d\\udcff (2)", "e"]
+        found = [send(client, "/api/explain", image, params={"label": n}).json() for n in names]
+    assert [one["label"] for one in found] == names
+    assert len({one["score"] for one in found}) == 3
+    for one in found:
+        assert {"label": one["label"], "score": one["score"]} in one["classes"]
+
+
+def test_model_with_unknown_facts_about_its_accuracy(pictures, tmp_path):
+    from lrrspm import ImageClassifier, LRREncoder, find_images
+
+    path = tmp_path / "odd.lrrspm"
+    model = ImageClassifier(LRREncoder(codebook_size=8), random_state=0)
+    model.fit(*find_images(pictures))
+    model.summary_["held_out"] = {"images": 9, "accuracy": 50.0, "rough": "no", "more": [1]}
+    model.save(path)
+    held_out = Worker(path, isolated=False).card.held_out
+    assert held_out is not None
+    assert vars(held_out) == {"images": 9, "accuracy": 50.0, "rough": True}
 
 
 def test_class_names_that_are_not_text(pictures, tmp_path, image):
@@ -268,7 +312,9 @@ def test_class_names_that_are_not_text(pictures, tmp_path, image):
     odd = [{"dots": "d\udcff", "across": "<b>", "along": "🦊"}[label] for label in labels]
     path = tmp_path / "odd.lrrspm"
     ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(paths, odd).save(path)
-    with TestClient(create_app(Worker(path)), base_url="http://localhost") as client:
+    with TestClient(
+        create_app(Worker(path, isolated=False)), base_url="http://localhost"
+    ) as client:
         assert set(client.get("/api/model").json()["classes"]) == {"d\\udcff", "<b>", "🦊"}
         found = send(client, "/api/explain", image, params={"label": "d\\udcff"}).json()
         assert found["label"] == "d\\udcff"
@@ -281,7 +327,9 @@ def test_numbers_as_class_names(pictures, tmp_path, image):
     path = tmp_path / "two.lrrspm"
     numbers = [7 if label == "dots" else 3 for label in labels]
     ImageClassifier(LRREncoder(codebook_size=8), random_state=0).fit(paths, numbers).save(path)
-    with TestClient(create_app(Worker(path)), base_url="http://localhost") as client:
+    with TestClient(
+        create_app(Worker(path, isolated=False)), base_url="http://localhost"
+    ) as client:
         both = send(client, "/api/explain?label=3", image).json()
         assert [one["label"] for one in both["classes"]] == ["7", "3"]
         assert both["score"] == both["classes"][1]["score"] == -both["classes"][0]["score"]
@@ -352,10 +400,14 @@ def test_documented_limits():
     [
         (r"headers must arrive within (\d+) seconds", connection._HEADER_SECONDS),
         (r"after the first (\d+) seconds", middleware._GRACE_SECONDS),
-        (r"at least (\d+) kB per second", middleware._MIN_RATE / 1000),
+        (r"needs at least (\d+) kB per second after the", middleware._MIN_RATE / 1000),
         (r"dropped after (\d+) seconds", runner._STALL_SECONDS),
         (r"raises this limit to (\d+)", connection._OPEN_FILES),
         (r"reads (\d+) uploads at a time", middleware._UPLOADS),
+        (r"at least (\d+) kB per second after 2 seconds", middleware._BUSY_RATE / 1000),
+        (r"kB per second after (\d+) seconds", middleware._BUSY_GRACE_SECONDS),
+        (r"(\d+) MB of memory", processes.MEMORY_BYTES / 1e6),
+        (r"(\d+) seconds of CPU time", processes.CPU_SECONDS),
         (r"Requests have (\d+) seconds to finish", runner._SHUTDOWN_SECONDS),
         (r"exits without it (\d+) seconds after the signal", runner._EXIT_SECONDS),
     ],

@@ -11,11 +11,14 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
 from lrrspm.cli import app
 from lrrspm.serve import runner
+from tests.conftest import HERE
+from tests.serve import fake_model
 from tests.serve.servers import port_of, serving, started
 
 pytestmark = pytest.mark.network
@@ -94,15 +97,16 @@ def test_shutdown_while_a_thread_works(model_path, pictures):
     """An image that never ends does not keep the server from exiting."""
     code = (
         "import threading\n"
-        "from lrrspm.classifier import ImageClassifier\n"
+        "from functools import partial\n"
         "from lrrspm.cli import app\n"
-        "from lrrspm.serve import runner, worker\n"
+        "from lrrspm.serve import model, runner\n"
         "runner._SHUTDOWN_SECONDS, runner._EXIT_SECONDS = 1, 2.0\n"
-        "worker.Worker._warm_up = lambda self: None\n"
+        "runner.Worker = partial(runner.Worker, isolated=False)\n"
         "def work(*_):\n"
         "    print('working', flush=True)\n"
         "    threading.Event().wait()\n"
-        "ImageClassifier.examine = work\n"
+        "model.Model._warm_up = lambda self: None\n"
+        "model.Model.answer = work\n"
         f"app(['serve', {str(model_path)!r}, '--port', '0', '--json'])"
     )
     with started("-c", code) as (process, line):
@@ -116,12 +120,41 @@ def test_shutdown_while_a_thread_works(model_path, pictures):
         assert (process.returncode, errors) == (0, "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes that fork")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_survives_the_server(tmp_path, sent):
+    """Not even one that works, and not even if the server is killed."""
+    (tmp_path / "job").write_text(f"sleep {tmp_path / 'pipe'}")
+    os.mkfifo(tmp_path / "pipe")
+    code = (
+        "from lrrspm.cli import app\n"
+        "from lrrspm.serve import processes, runner\n"
+        f"processes._START = {fake_model.START!r}\n"
+        "runner._SHUTDOWN_SECONDS = 1\n"
+        "app(['serve', 'model', '--port', '0', '--json', '--jobs', '2'])"
+    )
+    with started("-c", code, cwd=HERE.parent) as (process, line):
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert len(family) == 3
+        upload = _upload(json.loads(line)["url"] + "api/predict", "files", tmp_path / "job")
+        with ThreadPoolExecutor(1) as clients:
+            status = clients.submit(_status, upload)
+            (tmp_path / "pipe").open("rb").close()
+            process.send_signal(sent)
+            _, errors = process.communicate(timeout=20)
+            assert status.result() == (0 if sent == signal.SIGKILL else 503)
+        assert (process.returncode, errors) == (-9 if sent == signal.SIGKILL else 0, "")
+        assert psutil.wait_procs(family, timeout=20)[1] == []
+
+
 def _status(request):
     try:
         return urllib.request.urlopen(request, timeout=20).status
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
+    except OSError:  # no response
+        return 0
 
 
 def test_stdout_is_closed(model_path):

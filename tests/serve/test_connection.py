@@ -7,12 +7,14 @@ import re
 import resource
 import socket
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
 from lrrspm.serve import connection, middleware, runner
+from tests.conftest import hear_ctrl_c
 from tests.serve.conftest import FakeClockLoop
 from tests.serve.servers import port_of, serving
 
@@ -131,7 +133,7 @@ def test_request_that_is_malformed_after_the_response_began():
 
 
 def test_too_many_connections_are_rejected(monkeypatch):
-    monkeypatch.setattr(connection, "_max_connections", lambda: 2)
+    monkeypatch.setattr(connection, "max_connections", lambda: 2)
 
     async def crowd():
         async with listening() as port:
@@ -148,11 +150,16 @@ def test_too_many_connections_are_rejected(monkeypatch):
     assert b"fine" in accepted
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="no limit for another process")
+def limit_files(count):
+    """For a process about to start: it may open few files."""
+    hear_ctrl_c()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
 def test_out_of_open_files(model_path):
     """Three times as many connections as files: few messages, and the server recovers."""
-    with serving(model_path, "--port", "0", "--json") as (process, said):
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (100, 100))
+    few = partial(limit_files, 100)
+    with serving(model_path, "--port", "0", "--json", before=few) as (process, said):
         crowd = [socket.create_connection(("127.0.0.1", port_of(said))) for _ in range(300)]
         for one in crowd:
             one.settimeout(20)
@@ -167,6 +174,27 @@ def test_out_of_open_files(model_path):
         messages = process.communicate(timeout=20)[1].splitlines()
     assert len(messages) <= 1
     assert all(line.startswith("error: cannot accept connections: ") for line in messages)
+
+
+def test_crowd_at_the_start_with_few_open_files(model_path):
+    """The first connections are more than the files that the server may open."""
+    request = GET + b"Connection: close\r\n\r\n"
+    few = partial(limit_files, 64)
+    with serving(model_path, "--port", "0", "--json", before=few) as (process, said):
+        crowd = [socket.create_connection(("127.0.0.1", port_of(said))) for _ in range(120)]
+        for one in crowd:
+            one.sendall(request)
+        for one in crowd:
+            one.close()
+        with socket.create_connection(("127.0.0.1", port_of(said)), timeout=20) as last:
+            last.sendall(request)
+            assert last.makefile("rb").read().startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
+        with socket.create_connection(("127.0.0.1", port_of(said)), timeout=20) as last:
+            last.sendall(request)
+            assert last.makefile("rb").read().startswith(b"HTTP/1.1 200 ")
+        process.terminate()
+        messages = process.communicate(timeout=20)[1].splitlines()
+    assert all(line.startswith("error: cannot ") for line in messages), messages
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="not supported by the system")
@@ -185,7 +213,8 @@ def test_limit_on_open_files_is_raised(monkeypatch):
     asked = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 5000))
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
-    assert connection._max_connections.__wrapped__() == 2500
+    monkeypatch.setattr("psutil.Process.num_fds", lambda _: 100)
+    assert connection.max_connections.__wrapped__() == 2450
     assert asked == [(5000, 5000)]
 
 

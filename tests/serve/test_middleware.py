@@ -117,7 +117,7 @@ class InlineExecutor(Executor):
 
 @pytest.mark.parametrize(("rate", "status"), [(19_000, 408), (21_000, 422)])
 def test_upload_has_a_minimum_rate(worker, inline_writes, rate, status):
-    worker._pool = InlineExecutor()
+    worker.workers.pool = InlineExecutor()
     size = 10_000
     grace = middleware._GRACE_SECONDS * middleware._MIN_RATE
     pieces = [BEGINNING, *[bytes(size)] * int(25 * grace / size), b"\r\n--x--\r\n"]
@@ -129,17 +129,67 @@ def test_upload_has_a_minimum_rate(worker, inline_writes, rate, status):
         assert body == {"error": "Upload is too slow; at least 20 kB per second needed"}
 
 
+def test_slow_uploads_make_way_for_others(worker, inline_writes, monkeypatch):
+    """Forty at 26 kB per second have every place; another one gets one within seconds."""
+    worker.workers.pool = InlineExecutor()
+    app = create_app(worker)
+    ending = b"\r\n--x--\r\n"
+    large = [BEGINNING, bytes(400_000), ending]
+    slow = [BEGINNING, *[bytes(26_000)] * 1000]
+
+    async def upload(chunks, pause):
+        todo, statuses = list(chunks), []
+
+        async def receive():
+            if not todo:
+                await asyncio.Event().wait()
+            await asyncio.sleep(pause)
+            return {"type": "http.request", "body": todo.pop(0), "more_body": bool(todo)}
+
+        async def send(message):
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        await app(scope_of("/api/explain", FORM, CHUNKED), receive, send)
+        return statuses[0], asyncio.get_running_loop().time()
+
+    async def crowd():
+        slow_ones = [asyncio.create_task(upload(slow, 1.0)) for _ in range(40)]
+        await asyncio.sleep(3)
+        begun = asyncio.get_running_loop().time()
+        status, end = await upload(large, 0.0)
+        for one in slow_ones:
+            one.cancel()
+        await asyncio.gather(*slow_ones, return_exceptions=True)
+        return status, end - begun
+
+    with asyncio.Runner(loop_factory=FakeClockLoop) as runner:
+        status, seconds = runner.run(crowd())
+    assert status == 422  # zeros are no image, but they were read
+    assert seconds < 3
+
+
+def test_small_uploads_need_no_place(worker, inline_writes):
+    worker.workers.pool = InlineExecutor()
+    app = create_app(worker)
+    app._uploads = asyncio.Semaphore(0)
+    body = BEGINNING + bytes(1000) + b"\r\n--x--\r\n"
+    length = (b"content-length", str(len(body)).encode())
+    assert ask(app, [body], headers=[FORM, length])[0] == 422
+    assert ask(app, [body], headers=[FORM, CHUNKED])[0] in (408, 503)
+
+
 @pytest.fixture
 def stuck(worker, monkeypatch):
     """Event that work on images waits for."""
     go = threading.Event()
-    examine = worker._classifier.examine
+    examine = worker.workers.model.classifier.examine
 
     def wait(image):
         go.wait(60)
         return examine(image)
 
-    monkeypatch.setattr(worker._classifier, "examine", wait)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", wait)
     yield go
     go.set()
 
@@ -163,7 +213,7 @@ def test_work_has_a_deadline(fake_clock_client, stuck, image):
 def test_late_work_finds_its_upload_closed(fake_clock_client, worker, inline_writes, monkeypatch):
     """Nobody waits for it, and nothing is printed."""
     pixels = np.random.default_rng(0).integers(0, 256, (1200, 1200), np.uint8)
-    examine, late, reasons = worker._classifier.examine, threading.Event(), []
+    examine, late, reasons = worker.workers.model.classifier.examine, threading.Event(), []
 
     def slow(file):
         late.wait(60)
@@ -173,10 +223,10 @@ def test_late_work_finds_its_upload_closed(fake_clock_client, worker, inline_wri
             reasons.append(error.reason)
             raise
 
-    monkeypatch.setattr(worker._classifier, "examine", slow)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", slow)
     assert send(fake_clock_client, "/api/explain", encoded(pixels)).status_code == 503
     late.set()
-    worker._pool.shutdown()
+    worker.workers.pool.shutdown()
     assert len(reasons) == 1
     assert "closed file" in reasons[0]
 
@@ -186,7 +236,7 @@ def test_work_for_disconnected_clients_does_not_start(
 ):
     """A client sends 20 images and disconnects: two threads have begun with two of them."""
     part = BEGINNING.replace(b'"file"', b'"files"') + image + b"\r\n"
-    begun, examine = [], worker._classifier.examine
+    begun, examine = [], worker.workers.model.classifier.examine
     both = threading.Event()
 
     def count(file):
@@ -195,7 +245,7 @@ def test_work_for_disconnected_clients_does_not_start(
             both.set()
         return examine(file)
 
-    monkeypatch.setattr(worker._classifier, "examine", count)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", count)
     upload = {"type": "http.request", "body": 20 * part + b"--x--\r\n"}
     sent = []
 
@@ -217,7 +267,7 @@ def test_work_for_disconnected_clients_does_not_start(
     assert sent == []  # so it did not wait for the work to end
     assert own_client.app.active == 0
     stuck.set()
-    worker._pool.shutdown()
+    worker.workers.pool.shutdown()
     assert len(begun) == 2
 
 
@@ -256,7 +306,7 @@ def test_failures_show_no_traceback(own_client, worker, monkeypatch, image, erro
     def fail(image):
         raise error
 
-    monkeypatch.setattr(worker._classifier, "examine", fail)
+    monkeypatch.setattr(worker.workers.model.classifier, "examine", fail)
     response = send(own_client, "/api/explain", image)
     assert response.status_code == status
     assert response.json() == {"error": reason}

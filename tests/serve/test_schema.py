@@ -30,7 +30,7 @@ def _images(draw_value):
 def schema(model_path):
     # Files of the schema are images.
     schemathesis.openapi.format("binary", _images())
-    app = create_app(Worker(model_path), ["localhost", "testserver"])
+    app = create_app(Worker(model_path, isolated=False), ["localhost", "testserver"])
     return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 

@@ -15,20 +15,18 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 from .. import __version__
-from .._support.parallel import single_blas_thread
 from .errors import add_handlers
-from .middleware import LOOPBACK, GuardMiddleware
+from .middleware import LOOPBACK, SPOOL_BYTES, GuardMiddleware
 from .schemas import Error, ErrorItem, Evidence, ModelCard, Predictions
 from .worker import Worker
 
 _STATIC = Path(__file__).parent / "static"
-# Bytes from which a part of a form is kept on disk.
-_SPOOL_BYTES = 2**18
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": Error, "description": "Malformed form"},
     403: {"model": Error, "description": "Request from another site's page"},
     408: {"model": Error, "description": "Upload too slow"},
     413: {"model": Error, "description": "File or request too large"},
+    415: {"model": Error, "description": "Charset other than UTF-8"},
     421: {"model": Error, "description": "Unknown host name"},
     422: {"model": Error, "description": "Unusable image or parameter"},
     503: {"model": Error, "description": "Server busy; try again"},
@@ -50,10 +48,9 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with single_blas_thread():
-            worker.start()
-            yield
-            await asyncio.to_thread(worker.finish)  # the loop can still send responses
+        await worker.workers.start()
+        yield
+        await worker.workers.finish()
 
     app = FastAPI(
         title="lrrspm",
@@ -80,7 +77,7 @@ def _limited_route(max_files: int) -> type[APIRoute]:
 
     class LimitedRequest(Request):
         form = partialmethod(
-            Request.form, max_files=max_files, max_fields=max_files, max_part_size=_SPOOL_BYTES
+            Request.form, max_files=max_files, max_fields=max_files, max_part_size=SPOOL_BYTES
         )
 
     class LimitedRoute(APIRoute):
@@ -98,7 +95,7 @@ def _limited_route(max_files: int) -> type[APIRoute]:
 def _add_api(app: FastAPI, worker: Worker) -> None:
     max_files = worker.limits.files
     app.router.route_class = _limited_route(max_files)
-    MultiPartParser.spool_max_size = _SPOOL_BYTES
+    MultiPartParser.spool_max_size = SPOOL_BYTES
     binary = {"type": "string", "format": "binary"}
     several = {"minItems": 1, "maxItems": max_files, "items": binary}
 

@@ -7,23 +7,22 @@ headers are there, and its timeout is for connections kept alive after a respons
 from __future__ import annotations
 
 import asyncio
-import errno
 import sys
 from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 import h11
+import psutil
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .errors import error_response, print_error
+from .errors import OUT_OF_RESOURCES, error_response, print_error
 from .middleware import HEADERS
 
 # Seconds for a request's first line and headers.
 _HEADER_SECONDS = 10.0
 # Open files to request from the system, if its limit is lower.
 _OPEN_FILES = 8192
-_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Connection(H11Protocol):
@@ -33,7 +32,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > _max_connections():
+        if len(self.connections) > max_connections():
             self._reject(503, "Too many connections; try again")
         else:
             self._start_timer()
@@ -83,8 +82,11 @@ class Connection(H11Protocol):
 
 
 @cache
-def _max_connections() -> int:
-    """Return half of the file limit, raised first; the rest is for uploads and rejections."""
+def max_connections() -> int:
+    """Return half of the files that can still be opened; the rest is for uploads and rejections.
+
+    The first call is at the start: it opens files itself, and raises their limit.
+    """
     if sys.platform == "win32":
         return _OPEN_FILES // 2
     import resource
@@ -93,13 +95,13 @@ def _max_connections() -> int:
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    return max(soft, wanted) // 2
+    return max(1, (max(soft, wanted) - psutil.Process().num_fds()) // 2)
 
 
 def on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Print one line, not many tracebacks, when no connection can be accepted."""
     error = context.get("exception")
-    if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+    if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
         print_error(f"cannot accept connections: {error.strerror}")
     else:
         loop.default_exception_handler(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import errno
 import sys
 import time
 from typing import Any
@@ -12,23 +12,19 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-# Direction marks reverse what follows: "gnp.exe" displays as "exe.png".
-_DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+from .escaping import escape
+
 # Seconds before the same message is printed again, and when each was last printed.
 _REPEAT_SECONDS = 60.0
 _printed: dict[str, float] = {}
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+RETRY = {"Retry-After": "1"}
 # What the frameworks say, in our words.
 _REASONS = {
     400: "Malformed form; send multipart/form-data with each image as a file",
     404: "Not found; /docs lists the addresses",
     405: "Method not allowed; /docs lists the addresses",
 }
-
-
-def escape(text: str) -> str:
-    """Return text with direction marks and what JSON cannot encode escaped."""
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return _DIRECTION_MARKS.sub(lambda mark: ascii(mark[0])[1:-1], text)
 
 
 def error_response(status: int, error: str, **headers: str) -> JSONResponse:
@@ -61,6 +57,13 @@ def add_handlers(app: FastAPI) -> None:
     async def _(_: Request, error: RequestValidationError) -> JSONResponse:
         reasons = dict.fromkeys(_reason(**entry) for entry in error.errors())
         return error_response(422, "; ".join(reasons))
+
+    @app.exception_handler(OSError)
+    async def _(_: Request, error: OSError) -> JSONResponse:
+        if error.errno not in OUT_OF_RESOURCES:
+            raise error
+        print_error(f"cannot answer requests: {error.strerror}")
+        return error_response(503, "The server is out of resources; try again", **RETRY)
 
     @app.exception_handler(Exception)
     async def _(_: Request, error: Exception) -> JSONResponse:

@@ -16,7 +16,7 @@ from types import FrameType
 import uvicorn
 
 from .app import create_app
-from .connection import Connection, on_loop_error
+from .connection import Connection, max_connections, on_loop_error
 from .middleware import LOOPBACK, is_address
 from .schemas import Limits
 from .worker import Worker
@@ -69,7 +69,7 @@ def run(
         config = uvicorn.Config(
             app,
             http=Connection,
-            backlog=_BACKLOG,
+            backlog=min(_BACKLOG, max_connections()),
             ws="none",
             lifespan="on",
             log_level="error",
@@ -78,7 +78,10 @@ def run(
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         )
         server = _Server(config, lambda: ready(url))
-        server.run([listener])
+        try:
+            server.run([listener])
+        finally:
+            worker.workers.close()
         server.exit_timer.cancel()
 
 

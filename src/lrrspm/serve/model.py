@@ -1,0 +1,140 @@
+"""The model: predictions and evidence as plain numbers and text."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from .. import config
+from .._support.environment import forget_peak_memory, held_memory, peak_memory
+from ..classifier import load_model
+from ..images import ImageError, read_thumbnail
+from ..modelfile.card import describe_model
+from ..report.draw import evidence_colors
+from ..report.page import data_uri
+from .escaping import escape, escape_all
+
+_PREVIEW_SIDE = 1200
+# The map is smooth: a patch is 16 pixels of an image whose longer side is 300.
+_MAP_SIDE = 300
+# Side of the image that costs are measured with, for models that take images of any size.
+_LARGE_SIDE = 2000
+
+
+class Model:
+    """A loaded model; everything is compiled.
+
+    Parameters
+    ----------
+    path : path
+        Model file.
+
+    Attributes
+    ----------
+    labels : list of str
+        Class names as the API has them.
+    card : dict
+        Facts about the model, see :class:`lrrspm.serve.schemas.ModelCard`.
+    seconds, megabytes : float
+        CPU time and memory that an image of the largest size takes once it is decoded.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.classifier = load_model(path)
+        self.labels = escape_all(self.classifier.classes_.tolist())
+        self.card = self._describe(path)
+        self._warm_up()
+
+    def answer(self, job: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
+        """Do a job on an image file: return its ``result``, or the ``error`` with the file."""
+        work: Any = {"predict": self.predict, "explain": self.explain}[job.pop("kind")]
+        start = time.perf_counter()
+        try:
+            result = work(file, **job)
+        except ImageError as error:
+            return {"error": error.reason}
+        return {"result": {**result, "milliseconds": 1e3 * (time.perf_counter() - start)}}
+
+    def predict(self, file: BinaryIO, top: int) -> dict[str, Any]:
+        """Return the best classes of an image."""
+        ranked = self._rank(self.classifier.examine(file).scores)
+        return {**ranked[0], "top": ranked[:top]}
+
+    def explain(
+        self, file: BinaryIO, label: str | None, preview: bool, patches: bool
+    ) -> dict[str, Any]:
+        """Return the evidence for a class in an image."""
+        examined = self.classifier.examine(file)
+        ranked = self._rank(examined.scores)
+        label = ranked[0]["label"] if label is None else label
+        height, width = examined.shape
+        scale = min(1.0, _MAP_SIDE / max(height, width))
+        shape = (max(1, round(scale * height)), max(1, round(scale * width)))
+        found = examined.explain(self.classifier.classes_[self.labels.index(label)].item(), shape)
+        numbers = {key: getattr(found, key).tolist() for key in ("contributions", "x", "y")}
+        return {
+            "label": label,
+            "score": found.score,
+            "intercept": found.intercept,
+            "classes": ranked,
+            "width": width,
+            "height": height,
+            "map": _encode(Image.fromarray(evidence_colors(found.map)), "PNG", compress_level=3),
+            "preview": _encode(read_thumbnail(file, _PREVIEW_SIDE), "JPEG") if preview else None,
+            "patches": numbers if patches else None,
+        }
+
+    def _rank(self, scores: NDArray[np.float64]) -> list[dict[str, Any]]:
+        order = np.argsort(-scores, kind="stable")
+        return [{"label": self.labels[i], "score": float(scores[i])} for i in order]
+
+    def _describe(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        facts = describe_model(path, self.classifier)
+        summary = facts["summary"]
+        held_out = summary.get("held_out")
+        if held_out is not None:
+            held_out = {
+                "images": held_out["images"],
+                "accuracy": held_out["accuracy"],
+                "rough": held_out["images"] < config.FEW_TESTED * len(self.labels),
+            }
+        counts = summary["images_per_class"]
+        return {
+            "model": escape(os.path.basename(path)),
+            "bytes": facts["bytes"],
+            "format": facts["format"],
+            "library": escape(facts["library"]),
+            "method": self.classifier.method_name,
+            "summary": self.classifier.method_summary,
+            "images": summary["images"],
+            "classes": dict(zip(escape_all(counts), counts.values(), strict=True)),
+            "held_out": held_out,
+            "parameters": facts["parameters"],
+        }
+
+    def _warm_up(self) -> None:
+        """Compile everything before the first request, then measure what an image takes."""
+        side = self.classifier.max_side or _LARGE_SIDE
+        pixels = np.random.default_rng(0).integers(0, 256, (200, 400, 3), np.uint8)
+        large = np.resize(pixels[..., 0], (side, side))
+        for image in (pixels, pixels[:100, :100, 0], large):
+            file = io.BytesIO()
+            Image.fromarray(image).save(file, "PNG")
+            forget_peak_memory()
+            start, held = time.process_time(), held_memory()
+            self.explain(file, None, preview=True, patches=True)
+        self.seconds = time.process_time() - start
+        self.megabytes = max(0.0, peak_memory() - held)
+
+
+def _encode(image: Image.Image, kind: str, **options: Any) -> str:
+    """Encode an image as a data URI."""
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return data_uri(file.getvalue(), f"image/{kind.lower()}")

@@ -1,0 +1,238 @@
+"""Workers seen from the server: processes with limits, or threads where there are none."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+from fastapi import UploadFile
+
+from .._support.parallel import single_blas_thread
+from . import frames
+from .errors import print_error
+
+# Memory that a worker may take on top of the loaded model, and CPU seconds for an image.
+MEMORY_BYTES = 300 * 10**6
+CPU_SECONDS = 5
+OVERRUN = "takes too much time or memory to decode"
+# Bytes of an answer that are read at a time.
+_BUFFER = 2**20
+_START = (
+    "import sys, json; settings = json.loads(sys.argv[1]); sys.path[:] = settings['folders']; "
+    "from lrrspm.serve.nursery import main; main(sys.argv[1])"
+)
+# One worker per core: BLAS with threads of its own would only get in the way.
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+class Workers(Protocol):
+    """Whatever does jobs on uploads."""
+
+    hello: dict[str, Any]
+    """``card`` and ``labels`` of the model, see :class:`lrrspm.serve.model.Model`."""
+
+    async def start(self) -> None:
+        """Start the workers; the event loop runs."""
+
+    async def finish(self) -> None:
+        """Start no more jobs."""
+
+    def close(self) -> None:
+        """End everything at once."""
+
+    async def run(self, job: dict[str, Any], upload: UploadFile) -> dict[str, Any]:
+        """Do a job when a worker is free; it does not start if it is cancelled first.
+
+        Returns ``result``; or ``error``, the reason why the file cannot be used; or
+        ``failure``, a traceback; or ``busy``, the reason why no worker can be had.
+        """
+
+
+class Threads:
+    """Threads of this process, without limits: for systems without fork.
+
+    Parameters
+    ----------
+    path : path
+        Model file.
+    count : int
+    """
+
+    def __init__(self, path: str | os.PathLike[str], count: int) -> None:
+        from .model import Model
+
+        self.model = Model(path)
+        self.hello: dict[str, Any] = {"card": self.model.card, "labels": self.model.labels}
+        self._count = count
+
+    async def start(self) -> None:
+        self._blas = single_blas_thread()
+        self._blas.__enter__()
+        self.pool = ThreadPoolExecutor(self._count, "lrrspm-serve")
+
+    async def finish(self) -> None:
+        # In a thread: the loop can still send responses.
+        await asyncio.to_thread(self.pool.shutdown, wait=True, cancel_futures=True)
+        self._blas.__exit__(None, None, None)
+
+    def close(self) -> None:
+        """Threads cannot be ended."""
+
+    async def run(self, job: dict[str, Any], upload: UploadFile) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.pool, self.model.answer, job, upload.file)
+
+
+class _Link(NamedTuple):
+    """Connection to a worker process."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class Processes:
+    """Processes with limits on memory and CPU time; one that overruns is replaced.
+
+    Parameters
+    ----------
+    path : path
+        Model file.
+    count : int
+    """
+
+    def __init__(self, path: str | os.PathLike[str], count: int) -> None:
+        self.hello: dict[str, Any] = {}
+        self._count = count
+        self._settings = {
+            "path": os.fspath(path),
+            "folders": sys.path,
+            "memory": MEMORY_BYTES,
+            "seconds": CPU_SECONDS,
+        }
+        self._start_nursery()
+
+    def _start_nursery(self) -> None:
+        self._control, other = socket.socketpair()
+        command = [sys.executable, "-P", "-c", _START, json.dumps(self._settings)]
+        with other:
+            self._nursery = subprocess.Popen(
+                command,
+                stdin=other.fileno(),
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, **_ONE_THREAD},
+                start_new_session=True,  # Ctrl-C is for the server, which ends the whole group
+            )
+        self._end = weakref.finalize(self, _end, self._nursery, self._control)
+        try:
+            with self._control.makefile("rb") as stream:
+                self.hello, _ = frames.read(stream)
+        except EOFError:
+            self.close()
+            raise OSError("the process of the model ended while it loaded the model") from None
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
+        if "error" in self.hello:
+            self.close()
+            raise ValueError(self.hello["error"])
+
+    def close(self) -> None:
+        self._end()
+
+    async def start(self) -> None:
+        self._closing = False
+        self._running: set[asyncio.Task[dict[str, Any]]] = set()
+        self._opening = asyncio.Lock()
+        self._idle: asyncio.LifoQueue[_Link | None] = asyncio.LifoQueue()
+        for _ in range(self._count):
+            self._idle.put_nowait(await self._open())
+
+    async def finish(self) -> None:
+        self._closing = True
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        while not self._idle.empty():
+            _drop(self._idle.get_nowait())
+
+    async def run(self, job: dict[str, Any], upload: UploadFile) -> dict[str, Any]:
+        link = await self._idle.get()
+        # A job that has begun goes on without its request: its answer has to be read.
+        task = asyncio.create_task(self._do(link, job, upload))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def _do(
+        self, link: _Link | None, job: dict[str, Any], upload: UploadFile
+    ) -> dict[str, Any]:
+        usable = False
+        try:
+            if link is None or link.reader.at_eof():  # it ended while idle
+                _drop(link)
+                link = await self._open()
+            if link is None:
+                return {"busy": "No worker process can be started; try again"}
+            try:
+                content = await upload.read()
+            except ValueError:  # the request has ended, and closed its upload
+                usable = True
+                return {"busy": "The request has ended"}
+            link.writer.write(frames.pack(job, len(content)))
+            link.writer.write(content)
+            answer = await frames.read_answer(link.reader)
+            usable = not answer.pop("last")
+            return answer
+        except (EOFError, ConnectionError):
+            return {"error": OVERRUN}
+        finally:
+            if not usable:
+                _drop(link)
+                link = None if self._closing else await self._open()
+            self._idle.put_nowait(link)
+
+    async def _open(self) -> _Link | None:
+        """Have a worker forked; return None if that is not possible now."""
+        async with self._opening:
+            try:
+                if self._nursery.poll() is not None:
+                    self.close()
+                    await asyncio.to_thread(self._start_nursery)
+                return await self._fork()
+            except (EOFError, OSError, ValueError) as error:
+                print_error(f"cannot start a worker process: {error}")
+                return None
+
+    async def _fork(self) -> _Link:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [frames.READY], [theirs.fileno()])
+        link = _Link(*await asyncio.open_connection(sock=ours, limit=_BUFFER))
+        try:
+            await link.reader.readexactly(1)
+        except BaseException:
+            _drop(link)
+            raise
+        return link
+
+
+def _drop(link: _Link | None) -> None:
+    if link is not None:
+        link.writer.close()
+
+
+def _end(nursery: subprocess.Popen[bytes], control: socket.socket) -> None:
+    """Kill the nursery and its workers, which write no files."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(nursery.pid, signal.SIGKILL)
+    nursery.wait()
+    control.close()
