@@ -54,7 +54,7 @@ screenshots: $(VENV)/browser
 FUZZ_SECONDS ?= 60
 
 fuzz: $(VENV)/fuzz
-	$(BIN)/python -m fuzz.pictures -max_total_time=$(FUZZ_SECONDS)
+	$(BIN)/python -m fuzz.images $(FUZZ_SECONDS)
 	$(BIN)/python -m fuzz.models -max_total_time=$(FUZZ_SECONDS)
 
 $(VENV)/%: pyproject.toml

@@ -28,7 +28,7 @@ class MissingError(Exception):
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call."""
+    """Return the wall-clock seconds of one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
@@ -37,9 +37,9 @@ def seconds(call: Callable[[], object]) -> float:
 def best_of(
     repeats: int, calls: Mapping[str, Callable[[], object]], warm_up: bool = True
 ) -> dict[str, float]:
-    """Fewest seconds of each call.
+    """Return the fewest seconds of each call.
 
-    The calls take turns, so that whatever else the machine does hits all of
+    The calls take turns, so that whatever else the machine does affects all of
     them alike.
     """
     if warm_up:
@@ -53,9 +53,9 @@ def best_of(
 
 
 def figure(what: str, value: float | None, target: str | None = None) -> dict[str, Any]:
-    """One line of the table: a number, its target such as ">= 3", and whether it is met.
+    """Return a line of the table: a number, its target such as ">= 3", and whether it is met.
 
-    None is a number that could not be measured: missing, neither met nor not.
+    None is a number that could not be measured: neither met nor missed.
     """
     met = None
     if value is not None and target is not None:
@@ -65,7 +65,7 @@ def figure(what: str, value: float | None, target: str | None = None) -> dict[st
 
 
 def data_folder(name: str) -> Path:
-    """A folder of real images below the one that LRRSPM_DATA names."""
+    """Return a folder of real images in the one that LRRSPM_DATA names."""
     root = os.environ.get("LRRSPM_DATA")
     if root is None:
         raise MissingError(f"images of {name}: set LRRSPM_DATA to the folder of data sets")
@@ -75,18 +75,18 @@ def data_folder(name: str) -> Path:
     return folder
 
 
-def made_picture(height: int, width: int, seed: int = 0) -> NDArray[np.float32]:
-    """Smoothed noise in [0, 1]: edges in all directions at several scales."""
+def made_image(height: int, width: int, seed: int = 0) -> NDArray[np.float32]:
+    """Return smoothed noise in [0, 1]: edges in all directions at several scales."""
     from scipy.ndimage import gaussian_filter
 
     rng = np.random.default_rng(seed)
-    picture = sum(s * gaussian_filter(rng.standard_normal((height, width)), s) for s in (1, 3, 9))
-    picture = (picture - np.min(picture)) / np.ptp(picture)
-    return picture.astype(np.float32)
+    image = sum(s * gaussian_filter(rng.standard_normal((height, width)), s) for s in (1, 3, 9))
+    image = (image - np.min(image)) / np.ptp(image)
+    return image.astype(np.float32)
 
 
 def environment() -> dict[str, Any]:
-    """Commit, versions and machine, the peers' versions among them."""
+    """Return commit, machine and versions, those of the peers too."""
     return {**describe_environment(), "peers": versions(PEERS)}
 
 
@@ -114,7 +114,7 @@ def measure_script(name: str) -> dict[str, Any]:
 
 
 def show(name: str, result: dict[str, Any]) -> None:
-    """Print a benchmark's figures, targets beside them."""
+    """Print a benchmark's figures and targets."""
     if "missing" in result:
         print(f"{name:<11}missing: {result['missing']}", flush=True)
         return

@@ -2,9 +2,9 @@
 
 200 000 descriptors of LS, k = 256 and 1024. ``learn_codebook`` on one and two
 threads; the matrix products of its iterations alone; scikit-learn's ``KMeans``
-(Lloyd, random first centres) and ``faiss.Kmeans`` with as many iterations, on
+(Lloyd, random first centers) and ``faiss.Kmeans`` with as many iterations, on
 one thread each. Each one's final sum of squared distances is given too: a
-faster k-means that finds worse centres has not won. No target.
+faster k-means that finds worse centers has not won. No target.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SAMPLES = 200_000
 REPEATS = 2
 BLOCK = 512
 
-Centres = NDArray[np.float32]
+Centers = NDArray[np.float32]
 
 
 def run() -> dict[str, Any]:
-    """Seconds and final sums for each size."""
+    """Measure seconds and final sums for each size."""
     X = sample()
     cases = {str(size): _compare(X, size) for size in SIZES}
     figures = []
@@ -60,7 +60,7 @@ def run() -> dict[str, Any]:
 
 
 def sample() -> NDArray[np.float32]:
-    """Random descriptors, the same number from each image."""
+    """Draw random descriptors, the same number from each image."""
     paths = images()
     quota = -(-SAMPLES // len(paths))
 
@@ -75,9 +75,9 @@ def sample() -> NDArray[np.float32]:
 
 def _compare(X: NDArray[np.float32], size: int) -> dict[str, Any]:
     iterations = count_iterations(X, size)
-    found: dict[str, Centres] = {}
+    found: dict[str, Centers] = {}
 
-    def keep(name: str, call: Callable[[], Centres]) -> Callable[[], None]:
+    def keep(name: str, call: Callable[[], Centers]) -> Callable[[], None]:
         def kept() -> None:
             found[name] = call()
 
@@ -99,12 +99,12 @@ def _compare(X: NDArray[np.float32], size: int) -> dict[str, Any]:
     return {
         "iterations": iterations,
         "seconds": best,
-        "inertia": {name: inertia(X, centres) for name, centres in found.items()},
+        "inertia": {name: inertia(X, centers) for name, centers in found.items()},
     }
 
 
 def count_iterations(X: NDArray[np.float32], size: int) -> int:
-    """Iterations that learn_codebook takes; it does not say so itself."""
+    """Count the iterations of learn_codebook, which does not report them."""
     with mock.patch.object(codebook, "_improve", wraps=codebook._improve) as improve:
         learn_codebook(X, size, 0, -1)
     return improve.call_count
@@ -119,19 +119,19 @@ def _products(X: NDArray[np.float32], size: int) -> None:
         np.matmul(rows, transposed, out=out[: len(rows)])
 
 
-def _scikit_learn(X: NDArray[np.float32], size: int, iterations: int) -> Centres:
-    # Its tolerance is on the centres' movement, ours on the sum: 0 makes the work equal.
+def _scikit_learn(X: NDArray[np.float32], size: int, iterations: int) -> Centers:
+    # Its tolerance is on the centers' movement, ours on the sum: 0 makes the work equal.
     model = KMeans(size, init="random", n_init=1, max_iter=iterations, tol=0, random_state=0)
     return model.fit(X).cluster_centers_
 
 
-def _faiss(X: NDArray[np.float32], size: int, iterations: int) -> Callable[[], Centres] | None:
+def _faiss(X: NDArray[np.float32], size: int, iterations: int) -> Callable[[], Centers] | None:
     try:
         import faiss
     except ImportError:
         return None
 
-    def call() -> Centres:
+    def call() -> Centers:
         faiss.omp_set_num_threads(1)
         model = faiss.Kmeans(
             X.shape[1], size, niter=iterations, seed=0, max_points_per_centroid=len(X)
@@ -142,9 +142,9 @@ def _faiss(X: NDArray[np.float32], size: int, iterations: int) -> Callable[[], C
     return call
 
 
-def inertia(X: NDArray[np.float32], centres: Centres) -> float:
-    """Sum of squared distances to the nearest centre, in float64."""
-    D = centres.astype(np.float64)
+def inertia(X: NDArray[np.float32], centers: Centers) -> float:
+    """Sum of squared distances to the nearest center, in float64."""
+    D = centers.astype(np.float64)
     total = 0.0
     with single_blas_thread():
         for start in range(0, len(X), 8192):

@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from lrrspm import LRREncoder, SpatialPyramidFeatures, dense_sift
+from lrrspm import Channel, LRREncoder, SpatialPyramidFeatures, dense_sift
 from lrrspm._support.parallel import single_blas_thread
-from lrrspm.encoders.base import BLOCK
+from lrrspm.encoders import BLOCK
 
-from ._measure import best_of, figure, made_picture, measure, seconds, show
+from ._measure import best_of, figure, made_image, measure, seconds, show
 
 SIZES = (256, 1024, 4096)
 
 
 def run() -> dict[str, Any]:
-    """Ratio to the product for each size, and the overhead of a call in milliseconds."""
+    """Measure the ratio to the product for each size, and the overhead of a call."""
     cases = {str(size): _coding(size) for size in SIZES}
     overhead = _overhead()
     figures = [
@@ -35,18 +35,18 @@ def run() -> dict[str, Any]:
 
 
 def _features(n_atoms: int) -> SpatialPyramidFeatures:
-    """Features over random atoms; no time here depends on their values."""
+    """Return features with random atoms; no time here depends on their values."""
     atoms = np.abs(np.random.default_rng(0).standard_normal((n_atoms, 128))).astype(np.float32)
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
-    features = SpatialPyramidFeatures()
-    features.encoder_ = LRREncoder(codebook=atoms).fit(atoms)
+    features = SpatialPyramidFeatures([Channel(LRREncoder(codebook=atoms))])
+    features.channels_ = [channel.fit_on(atoms) for channel in features.new_channels()]
     return features
 
 
 def _coding(n_atoms: int) -> dict[str, float]:
-    features = _features(n_atoms)
-    descriptors = dense_sift(made_picture(200, 300))
-    values, projection = descriptors.values, features.encoder_.projection_
+    (channel,) = _features(n_atoms).channels_
+    descriptors = dense_sift(made_image(200, 300))
+    values, projection = descriptors.values, channel.encoder_.projection_
     whole = np.empty((len(values), n_atoms), np.float32)
     part = np.empty((BLOCK, n_atoms), np.float32)
 
@@ -59,7 +59,7 @@ def _coding(n_atoms: int) -> dict[str, float]:
         best = best_of(
             30_000 // n_atoms + 20,
             {
-                "coding": lambda: features.vector(descriptors),
+                "coding": lambda: channel.vector(descriptors),
                 "product": lambda: np.matmul(values, projection, out=whole),
                 "product_in_blocks": in_blocks,
             },
@@ -74,14 +74,15 @@ def _coding(n_atoms: int) -> dict[str, float]:
 
 
 def _overhead() -> float:
-    """Milliseconds that the public call adds; setting the BLAS threads is part of them."""
+    """Measure the milliseconds that the public call adds, with setting the BLAS threads."""
     features = _features(256)
-    gray = made_picture(200, 300)
+    (channel,) = features.channels_
+    gray = made_image(200, 300)
     call = parts = np.inf
     for _ in range(200):
         call = min(call, seconds(lambda: features.transform([gray])))
         with single_blas_thread():
-            parts = min(parts, seconds(lambda: features.vector(dense_sift(gray))))
+            parts = min(parts, seconds(lambda: channel.vector(dense_sift(gray))))
     return 1e3 * (call - parts)
 
 

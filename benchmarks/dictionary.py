@@ -2,9 +2,9 @@
 
 20 000 real descriptors, 256 atoms, sparsity 0.15, one thread. Ours is
 ``learn_dictionary``, scikit-learn's ``MiniBatchDictionaryLearning`` for one
-pass over the same descriptors, both started from the same k-means centres. What
-counts is the objective that exact codes reach on 5000 other descriptors, k-means
-atoms of unit norm beside it. No target.
+pass over the same descriptors, both starting from the same k-means centers. What
+counts is the objective that exact codes reach on 5000 other descriptors, compared
+with k-means atoms of unit norm. No target.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sklearn.decomposition import MiniBatchDictionaryLearning
 from threadpoolctl import threadpool_limits
 
 from lrrspm import SparseEncoder, dense_sift, find_images, learn_codebook, read_image
-from lrrspm.encoders.sparse import learn_dictionary
+from lrrspm.encoders.dictionary import learn_dictionary
 
 from ._measure import data_folder, figure, measure, seconds, show
 
@@ -25,7 +25,7 @@ TRAIN, TEST, SIZE, SPARSITY = 20_000, 5_000, 256, 0.15
 
 
 def run() -> dict[str, Any]:
-    """Objectives and seconds."""
+    """Measure objectives and seconds."""
     paths = find_images(data_folder("LS"))[0]
     rng = np.random.default_rng(0)
     parts = []

@@ -1,11 +1,11 @@
 """How long do the encoders take, and how do they compare with SPAMS?
 
-Twenty images of LS, their descriptors at hand, one thread, k = 256 and 1024:
-seconds an image of ``transform`` for VQ, LRR, LLC and SC. Targets: SC at least
+Twenty images of LS, descriptors already computed, one thread, k = 256 and 1024:
+seconds per image of ``transform`` for VQ, LRR, LLC and SC. Targets: SC at least
 as fast as SPAMS's ``lasso`` at the same solution (objectives compared); LLC at
 most 6 times LRR at k = 256. Ratios of the paper (LRR 5 to 16 times faster than
 LLC, 25 to 50 times faster than SC) and of the authors' programs under Octave
-(15 ms LRR, 210 ms LLC, 400 to 900 ms SC an image) stand beside ours.
+(15 ms LRR, 210 ms LLC, 400 to 900 ms SC per image) are given for comparison.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ELSEWHERE = {
 
 
 def run() -> dict[str, Any]:
-    """Milliseconds an image, and their ratios."""
+    """Measure milliseconds per image, and their ratios."""
     paths = find_images(data_folder("LS"))[0]
     rng = np.random.default_rng(0)
     chosen = rng.permutation(len(paths))[:400]
@@ -99,7 +99,7 @@ def _one_size(images: list[NDArray[np.float32]], codebook: NDArray[np.float32]) 
 
 
 def _lasso(encoder: Any) -> Any:
-    """SPAMS's lasso on the encoder's atoms, in float32 as ours, or None without SPAMS."""
+    """Return SPAMS's lasso on the encoder's atoms, in float32 like ours, or None without SPAMS."""
     try:
         import spams
     except ImportError:

@@ -4,7 +4,7 @@ What it means: made images of two classes that differ in one region alone (a
 quarter of the image, the same gratings across or along; a disc elsewhere is
 common to all): which share of the absolute evidence lies there, mean and least
 of five sets of images; target: 0.9. And 100 test images each of Extended Yale B
-(30 training images a class) and LS (100): by how much the score of the predicted
+(30 training images per class) and LS (100): by how much the score of the predicted
 class falls when the fifth of the patches with the strongest evidence for it is
 covered, over a random fifth; target: 3. Patches are covered in three ways:
 "patches" leaves their codes out; "smooth" covers the disjoint squares of 16
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from lrrspm import Explanation, ImageClassifier, find_images
-from lrrspm.evaluation.protocol import split_by_class
+from lrrspm.evaluation import split_by_class
 from lrrspm.evidence import Examination
 from lrrspm.methods import METHODS
 
@@ -37,7 +37,7 @@ from ._measure import best_of, data_folder, figure, measure, show
 from .robustness import make_photographs
 
 HEIGHT, WIDTH = 220, 300
-# Off the centre and not square, so that a map that is turned or mirrored misses it.
+# Off the center and not square, so that a map that is turned or mirrored misses it.
 REGION = (slice(40, 160), slice(130, 270))
 SETS = 5
 SQUARE = 16
@@ -48,7 +48,7 @@ Floats = NDArray[np.float32]
 
 
 def run() -> dict[str, Any]:
-    """Shares, falls of scores and ratios of seconds."""
+    """Measure shares, falls of scores and ratios of seconds."""
     figures = []
     for name in METHODS:
         shares = [region_share(name, seed) for seed in range(SETS)]
@@ -117,7 +117,8 @@ def measure_falls(name: str, train_per_class: int) -> dict[str, tuple[float, flo
     tested = rng.permutation(np.setdiff1d(np.arange(len(paths)), train))[:N_IMAGES]
     falls: dict[str, list[tuple[float, float]]] = {}
     for path in paths[tested]:
-        image = model.features_.read(str(path))
+        image = model.features_.read(str(path)).gray
+        assert image is not None
         examined = model.examine(image)
         found = examined.explain()
         for how, pair in _falls(model, image, examined, found, rng).items():
@@ -173,13 +174,14 @@ def _squares(evidence: Floats) -> Floats:
 def _score_without(
     model: ImageClassifier, examined: Examination, patches: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Scores of an image some of whose patches have a code of zeros."""
-    pyramid = model.features_.pyramid()
-    codes = examined._codes.copy()
+    """Return the scores of an image some of whose patches have a code of zeros."""
+    (channel,), (part,) = model.features_.channels_, examined._parts
+    codes = part.codes.copy()
     codes[patches] = 0
-    pooled = pyramid.start(codes.shape[1])
-    pyramid.add(pooled, codes, examined._cells)
-    scores: NDArray[np.float64] = model.svm_.decision_function(pyramid.finish(pooled)[None])[0]
+    state = channel.pooling.start(channel.pyramid, codes.shape[1], part.values.shape[1])
+    channel.pooling.add(state, part.values, codes, part.cells)
+    vector = channel.pooling.finish(state, channel.pyramid)
+    scores: NDArray[np.float64] = model.svm_.decision_function(vector[None])[0]
     return scores
 
 

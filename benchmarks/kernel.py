@@ -3,7 +3,7 @@
 1500 x 4485 vectors of 5376 entries, one thread. Target: 5 times as fast as the
 best way that SciPy and scikit-learn offer, which is the Manhattan distance
 (sum of minima = half of what the sums exceed it by). The floor is one minimum
-and one addition an entry at full vector width: what the same loop reaches on
+and one addition per entry at full vector width: what the same loop reaches on
 a few short rows that stay in first-level cache.
 """
 
@@ -27,7 +27,7 @@ SMALL = 256
 
 
 def run() -> dict[str, Any]:
-    """Seconds, ratios and agreement."""
+    """Measure seconds, ratios and agreement."""
     rng = np.random.default_rng(0)
     X, Y = (rng.random((rows, D), dtype=np.float32) for rows in (N, P))
     x, y = X[:4, :SMALL].copy(), Y[:20, :SMALL].copy()
@@ -60,7 +60,7 @@ def run() -> dict[str, Any]:
 
 
 def _in_cache(x: NDArray[np.float32], y: NDArray[np.float32]) -> float:
-    """Minima and additions a second on rows that never leave the first-level cache."""
+    """Measure minima and additions per second on rows that stay in first-level cache."""
 
     @compiled()
     def repeat(a: Any, b: Any, out: Any, times: int) -> None:

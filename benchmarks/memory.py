@@ -1,7 +1,7 @@
 """How much memory does an evaluation take, and how does it grow?
 
 Peak resident memory of ``lrrspm evaluate`` on LS (4485 images, 5 splits, 100
-a class to train) in a process of its own: target under 1.5 GB. The same on
+per class to train) in a process of its own: target under 1.5 GB. The same on
 every fourth and every second image, and on ten times LS (each image under ten
 names), with as many times the training images: target under 24 GB. On small
 sets the descriptors for the codebooks, whose number is fixed, make the peak;
@@ -33,7 +33,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 def run() -> dict[str, Any]:
-    """Peak bytes for parts and multiples of LS."""
+    """Measure peak bytes for parts and multiples of LS."""
     paths, labels = find_images(data_folder("LS"))
     train = config.TRAIN_PER_CLASS
     peaks = {len(paths[::n]): _peak(paths[::n], labels[::n], 1, train // n) for n in (4, 2, 1)}
@@ -52,7 +52,7 @@ def run() -> dict[str, Any]:
 
 
 def _peak(paths: list[str], labels: list[str], times: int, train_per_class: int) -> int:
-    """Peak resident bytes of one evaluation of images that each count several times."""
+    """Measure the peak resident bytes of one evaluation; each image counts several times."""
     with tempfile.TemporaryDirectory() as name:
         for path, label in zip(paths, labels, strict=True):
             folder = Path(name, label)

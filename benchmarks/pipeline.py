@@ -1,7 +1,7 @@
-"""How many images a second, from image file to vector?
+"""How many images per second, from image file to vector?
 
 1500 images of LS (the first 100 of each class), k = 256, files in the
-system's cache. Targets: 500 a second on two threads; the second thread gives
+system's cache. Targets: 500 per second on two threads; the second thread gives
 1.7 times. Then the share of reading (decoding, gray, shrinking), dense SIFT
 and coding on one thread.
 """
@@ -24,7 +24,7 @@ STAGES = ("reading", "dense_sift", "coding")
 
 
 def images() -> list[str]:
-    """The first images of each class of LS."""
+    """Return the first images of each class of LS."""
     paths, labels = find_images(data_folder("LS"))
     first = {label: labels.index(label) for label in labels}
     return [
@@ -35,7 +35,7 @@ def images() -> list[str]:
 
 
 def run() -> dict[str, Any]:
-    """Images a second on one and two threads, and the shares of the stages."""
+    """Measure images per second on one and two threads, and the shares of the stages."""
     paths = images()
     # The speed does not depend on how good the codebook is.
     features = SpatialPyramidFeatures(n_samples=20_000, n_jobs=-1, random_state=0).fit(paths)
@@ -73,7 +73,8 @@ def run() -> dict[str, Any]:
 
 
 def _stages(features: SpatialPyramidFeatures, paths: list[str]) -> dict[str, float]:
-    """Milliseconds an image of each stage, on one thread; the best of three passes."""
+    """Measure each stage's milliseconds per image on one thread, the best of three passes."""
+    (channel,) = features.channels_
     best = np.full(3, np.inf)
     with single_blas_thread():
         for _ in range(3):
@@ -84,7 +85,7 @@ def _stages(features: SpatialPyramidFeatures, paths: list[str]) -> dict[str, flo
                 times.append(time.perf_counter())
                 descriptors = dense_sift(gray)
                 times.append(time.perf_counter())
-                features.vector(descriptors)
+                channel.vector(descriptors)
                 times.append(time.perf_counter())
                 taken += np.diff(times)
             best = np.minimum(best, 1e3 * taken / len(paths))

@@ -18,7 +18,7 @@ from ._measure import RESULTS, ROOT
 
 PAGES = tuple(ROOT / name for name in ("README.md", "docs/speed.md", "docs/evidence.md"))
 
-# What the README shows of LrrSPM: a table of the paper, a column of it, a data set.
+# Accuracies of LrrSPM in the README: a table of the paper, a column of it, a data set.
 ACCURACY = (
     ("table4", "OT", "OT"),
     ("table4", "FP", "FP"),
@@ -28,22 +28,34 @@ ACCURACY = (
     ("table7", "10 per class", "COIL20"),
     ("table7", "20 per class", "COIL20"),
 )
-# What it shows of the speed.
+# Figures of speed in the README.
 HEADLINES = (
     "dense SIFT: vlfeat, seconds over ours",
     "k = 256: coding over bare product",
     "SVM, n < d: LinearSVC (tol 0.1) seconds over ours",
     "intersection kernel: best peer over ours",
-    "file to vector: images a second, two threads",
+    "file to vector: images per second, two threads",
     "evaluate on LS: peak GB",
     "lrrspm --help: seconds",
     "LrrSPM: explanation over prediction, seconds",
-    "serve, 8 clients: requests a second",
+    "serve, 8 clients: requests per second",
 )
+# Words of older result files, and what the tables say instead.
+WORDS = {
+    "images a second": "images per second",
+    "requests a second": "requests per second",
+    "MB an image": "MB per image",
+    "growth between them": "growth from LS to 10 times LS",
+    "fall of the score": "drop in score",
+    "two threads, times as fast": "one thread over two, seconds",
+    "train on LS: an empty store over none": "train on LS: seconds, empty store over none",
+    "train on LS: none over a full store": "train on LS: seconds, no store over a full one",
+    "share of the SVMs": "share of training the SVMs",
+}
 
 
 def tables() -> dict[str, str]:
-    """Markdown by marker name."""
+    """Return tables in Markdown, by marker."""
     return {
         "accuracy": accuracy_table(),
         "methods": methods_table(),
@@ -55,10 +67,10 @@ def tables() -> dict[str, str]:
 
 
 def accuracy_table() -> str:
-    """LrrSPM beside the paper's, both ways to sample the codebook."""
+    """Return accuracies of LrrSPM next to the paper's, for both ways to learn the codebook."""
     results = Results(RESULTS / "paper")
     lines = [
-        "| data set | training images a class | codebook from training images | "
+        "| data set | training images per class | codebook from training images | "
         "codebook from all images | paper |",
         "|---|---|---|---|---|",
     ]
@@ -73,7 +85,7 @@ def accuracy_table() -> str:
 
 
 def methods_table() -> str:
-    """The seven methods on scenes: table 4 of the paper."""
+    """Return table 4 of the paper: the seven methods on scenes."""
     results = Results(RESULTS / "paper")
     table = make_table("table4", results, Options())
     return "\n".join([markdown_table(table), "", _paper_source(results)])
@@ -85,7 +97,7 @@ def _paper_source(results: Results) -> str:
 
 
 def coding_table() -> str:
-    """Encoders side by side."""
+    """Return milliseconds per image of each encoder, and their ratios."""
     content = _read("encoders")
     result = content["result"]
     kinds = ("VQ", "LRR", "LLC", "SC", "SPAMS")
@@ -106,20 +118,21 @@ def coding_table() -> str:
 
 
 def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] = SCRIPTS) -> str:
-    """Figures of benchmarks, met or not; every one where none are chosen."""
+    """Return figures of benchmarks with their targets; all of them unless some are chosen."""
     lines = ["| measured | figure | target |", "|---|---|---|"]
     contents = {name: _read(name) for name in scripts}
     shown: dict[str, None] = {}
     for name, content in contents.items():
         for line in content["result"]["figures"]:
-            if chosen is not None and line["what"] not in chosen:
+            what = _reword(line["what"])
+            if chosen is not None and what not in chosen:
                 continue
             shown[name] = None
             value = "missing" if line["value"] is None else f"{line['value']:.3g}"
             target = (line["target"] or "").replace(">=", "≥").replace("<=", "≤")
             if line["met"] is False:
                 target += " (missed)"
-            lines.append(f"| {line['what']} | {value} | {target} |")
+            lines.append(f"| {what} | {value} | {target} |")
     sources: dict[str, list[str]] = {}
     for name in shown:
         sources.setdefault(_source("", contents[name]["environment"]), []).append(name)
@@ -128,9 +141,15 @@ def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] 
 
 
 def insert(text: str, marker: str, table: str) -> str:
-    """Replace what stands between ``<!-- marker -->`` and ``<!-- /marker -->``, where it does."""
+    """Replace the text between ``<!-- marker -->`` and ``<!-- /marker -->``, if there are any."""
     pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- /{marker} -->)", re.DOTALL)
     return pattern.sub(lambda found: f"{found[1]}{table}\n{found[2]}", text)
+
+
+def _reword(label: str) -> str:
+    for old, new in WORDS.items():
+        label = label.replace(old, new)
+    return label
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -139,7 +158,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _source(name: str, environment: dict[str, Any]) -> str:
-    """Where numbers come from; without a name only how they were made."""
+    """Return where numbers come from; without a name only commit, machine and versions."""
     made = (
         f": commit {short_commit(environment)}, "
         f"{environment['cores']} cores of an {environment['cpu']}, "

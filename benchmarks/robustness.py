@@ -1,4 +1,4 @@
-"""What do the checks of picture files cost, and what does reduced decoding of photographs gain?
+"""What do the checks of image files cost, and what does reduced decoding of photographs gain?
 
 1500 images of LS (the first 100 of each class), k = 256, file to vector on one
 thread, once as we read them and once with Pillow's ``open`` and ``convert``
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lrrspm import SpatialPyramidFeatures, config, read_image
-from lrrspm.images import shrink
+from lrrspm.images import Pixels, shrink
 
 from ._measure import best_of, figure, measure, show
 from .pipeline import PER_CLASS, images
@@ -49,13 +49,13 @@ print(peak() - before)
 
 
 def run() -> dict[str, Any]:
-    """Ratios of seconds and bytes."""
+    """Measure ratios of seconds and bytes."""
     paths = images()
     # The speed does not depend on how good the codebook is.
     features = SpatialPyramidFeatures(n_samples=20_000, random_state=0).fit(paths[::5])
 
     def transform_bare() -> None:
-        with patch("lrrspm.features.read_image", read_bare):
+        with patch("lrrspm.pipeline.chunks.read_pixels", read_bare):
             features.transform(paths)
 
     best = best_of(3, {"ours": lambda: features.transform(paths), "bare": transform_bare})
@@ -90,27 +90,28 @@ def run() -> dict[str, Any]:
     }
 
 
-def read_bare(path: str, max_side: int | None) -> NDArray[np.float32]:
-    """A picture as anybody would read it: no limit, no orientation, no question asked."""
-    with Image.open(path) as picture:
-        gray = np.asarray(picture.convert("L"))
-    return shrink(np.divide(gray, 255, dtype=np.float32), max_side)
+def read_bare(path: str, max_side: int | None, gray: bool, color: bool) -> Pixels:
+    """Read an image as anybody would: without limits, orientation or checks."""
+    with Image.open(path) as image:
+        values = np.asarray(image.convert("L"))
+    plane = shrink(np.divide(values, 255, dtype=np.float32), max_side)
+    return Pixels(plane, None, (values.shape[0], values.shape[1]))
 
 
 def read_full(path: str) -> NDArray[np.float32]:
-    """A picture decoded in full, then shrunk."""
+    """Decode an image in full, then shrink it."""
     return shrink(read_image(path, None), config.MAX_SIDE)
 
 
 def make_photographs(
     paths: list[str], folder: Path, shape: tuple[int, int] = (HEIGHT, WIDTH)
 ) -> list[str]:
-    """Large JPEGs in colour, with the noise of a sensor."""
+    """Write large color JPEGs with the noise of a sensor."""
     rng = np.random.default_rng(0)
     made = []
     for number, path in enumerate(paths):
-        with Image.open(path) as picture:
-            large = picture.convert("L").resize(shape[::-1], Image.Resampling.LANCZOS)
+        with Image.open(path) as image:
+            large = image.convert("L").resize(shape[::-1], Image.Resampling.LANCZOS)
         noisy = np.asarray(large) + rng.normal(0, 6, shape)
         name = str(folder / f"{number}.jpg")
         Image.fromarray(noisy.clip(0, 255).astype(np.uint8)).convert("RGB").save(name, quality=90)
@@ -119,7 +120,7 @@ def make_photographs(
 
 
 def _growth(small: str, large: str, how: str) -> int:
-    """Bytes by which the peak grows when a photograph is read."""
+    """Measure by how many bytes the peak grows when a photograph is read."""
     command = [sys.executable, "-c", _BETWEEN, sys.executable, "-c", _GROWTH, small, large, how]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return int(output) * (1 if sys.platform == "darwin" else 1024)

@@ -2,9 +2,9 @@
 
 ``lrrspm serve`` with a model of LS, asked over loopback by this process: 1, 8
 and 64 clients at once, 60 seconds each. Most requests are predictions of one
-picture of LS; among them are explanations, files that are no pictures (which
+image of LS; among them are explanations, files that are not images (which
 must be answered 422) and uploads over the limit (413). A request that is
-answered otherwise has failed; target: none. Memory of the server's process at
+answered differently has failed; target: none. Memory of the server's process at
 the end over that after the first ten seconds: target at most 1.1. Seconds are
 the client's, from the first byte sent to the last received, predictions alone.
 """
@@ -38,7 +38,7 @@ CLIENTS = (1, 8, 64)
 SETTLED = 10.0  # seconds after which memory should not grow
 LIMIT_MB = 8
 PER_CLASS = 20
-# Of so many requests one is an explanation, no picture, or too large.
+# Of so many requests one is an explanation, not an image, or too large.
 EXPLAIN, MALFORMED, OVERSIZED = 10, 50, 250
 
 
@@ -52,7 +52,7 @@ class Request(NamedTuple):
 
 
 def run(seconds: float = SECONDS) -> dict[str, Any]:
-    """Requests a second, seconds of each, memory."""
+    """Measure requests per second, seconds of each, memory."""
     paths, labels = find_images(data_folder("LS"))
     chosen = [p for _, group in itertools.groupby(zip(labels, paths, strict=True), lambda r: r[0])
               for _, p in itertools.islice(group, PER_CLASS)]  # fmt: skip
@@ -87,21 +87,21 @@ def run(seconds: float = SECONDS) -> dict[str, Any]:
     }
 
 
-def _requests(pictures: list[bytes]) -> list[Request]:
+def _requests(images: list[bytes]) -> list[Request]:
     """Requests to be sent one after the other, in a fixed order."""
     made = []
     for i in range(1, np.lcm.reduce([EXPLAIN, MALFORMED, OVERSIZED]) + 1):
-        picture = pictures[i % len(pictures)]
+        image = images[i % len(images)]
         if i % OVERSIZED == 0:
             large = bytes(LIMIT_MB * 1_000_000 + 1)
             made.append(Request("oversized", "/api/predict", _form("files", large), 413))
         elif i % MALFORMED == 0:
-            half = bytes(100) + picture[len(picture) // 2 :]
+            half = bytes(100) + image[len(image) // 2 :]
             made.append(Request("malformed", "/api/predict", _form("files", half), 422))
         elif i % EXPLAIN == 0:
-            made.append(Request("explain", "/api/explain", _form("file", picture), 200))
+            made.append(Request("explain", "/api/explain", _form("file", image), 200))
         else:
-            made.append(Request("predict", "/api/predict", _form("files", picture), 200))
+            made.append(Request("predict", "/api/predict", _form("files", image), 200))
     return made
 
 
@@ -118,7 +118,7 @@ def _command(*arguments: str) -> None:
 
 @contextmanager
 def _serving(model: Path) -> Iterator[tuple[int, int]]:
-    """A server; gives the number of its process, and its port."""
+    """Run a server; yields the number of its process, and its port."""
     command = [sys.executable, "-m", "lrrspm", "serve", str(model), "--port", "0", "--json"]
     limit = ["--max-request-mb", str(LIMIT_MB)]
     with subprocess.Popen([*command, *limit], stdout=subprocess.PIPE, text=True) as process:
@@ -131,7 +131,7 @@ def _serving(model: Path) -> Iterator[tuple[int, int]]:
 
 
 class Memory:
-    """Megabytes that a process holds, each second from now on."""
+    """Megabytes that a process holds, recorded each second."""
 
     def __init__(self, process: int) -> None:
         self._file = Path(f"/proc/{process}/status")
@@ -149,14 +149,14 @@ class Memory:
                 return
 
     def stop(self) -> list[float] | None:
-        """What was seen, or None where nothing tells or it was too short."""
+        """Return what was recorded, or None if the system does not tell or it was too short."""
         self._done.set()
         self._thread.join()
         return self._held if len(self._held) > SETTLED + 1 else None
 
 
 def _round(clients: int, port: int, requests: list[Request], seconds: float) -> dict[str, Any]:
-    """Ask from several threads for a while."""
+    """Send requests from several threads for a while."""
     end = time.perf_counter() + seconds
     spent: list[float] = []  # of predictions
     counts, failures = Counter[str](), Counter[str]()
@@ -189,7 +189,7 @@ def _ask(
     counts: Counter[str],
     failures: Counter[str],
 ) -> None:
-    """One client: a request after the other, over a connection that is kept."""
+    """Run one client: one request after another over one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     kind = {"Content-Type": "multipart/form-data; boundary=limit"}
     while (start := time.perf_counter()) < end:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from lrrspm import dense_sift
 
-from ._measure import best_of, figure, made_picture, measure, show
+from ._measure import best_of, figure, made_image, measure, show
 
 STEP, PATCH = 6, 16
 BIN = PATCH // 4
@@ -27,8 +27,8 @@ OPENCV_SIZES = {"same bins": BIN / 1.5, "size 16": float(PATCH)}
 
 
 def run() -> dict[str, Any]:
-    """Milliseconds of each, and ratios to ours."""
-    image = made_picture(200, 300)
+    """Measure milliseconds of each, and ratios to ours."""
+    image = made_image(200, 300)
     ours = dense_sift(image, STEP, PATCH)
     peers = {"vlfeat": _vlfeat(image, len(ours.values))}
     for name, size in OPENCV_SIZES.items():
@@ -61,7 +61,7 @@ def _vlfeat(image: NDArray[np.float32], expected: int) -> Callable[[], object] |
     except ImportError:
         return None
     height, width = image.shape
-    # Its patch ends at the outer bins' centres; the bounds make the two grids equal.
+    # Its patch ends at the outer bins' centers; the bounds make the two grids equal.
     margin = (PATCH - 3 * BIN) // 2
     bounds = (margin, margin, height - margin - 1, width - margin - 1)
 

@@ -1,8 +1,8 @@
 """How long until the command answers?
 
-``lrrspm --help``: target under 0.4 s. A first prediction on one picture:
+``lrrspm --help``: target under 0.4 s. A first prediction on one image:
 target under 3 s with numba's cache in place and under 20 s with an empty one.
-Best of several processes; the model is small and trained on made pictures.
+Best of several processes; the model is small and trained on made images.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ._measure import figure, made_picture, measure, seconds, show
+from ._measure import figure, made_image, measure, seconds, show
 
-CLASSES, PICTURES = 3, 4
+CLASSES, IMAGES = 3, 4
 
 
 def run() -> dict[str, Any]:
-    """Seconds of each start."""
+    """Measure the seconds of each start."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model, picture = _model(folder)
-        predict = ["predict", str(model), str(picture)]
+        model, image = _model(folder)
+        predict = ["predict", str(model), str(image)]
         help_ = min(_start(["--help"], folder / "cache") for _ in range(5))
         _start(predict, folder / "cache")
         warm = min(_start(predict, folder / "cache") for _ in range(5))
@@ -43,20 +43,20 @@ def run() -> dict[str, Any]:
 
 
 def _model(folder: Path) -> tuple[Path, Path]:
-    """A model of made pictures, and one of the pictures."""
-    for i in range(CLASSES * PICTURES):
-        where = folder / "pictures" / f"class{i % CLASSES}"
+    """Train a model on made images; returns it and one of the images."""
+    for i in range(CLASSES * IMAGES):
+        where = folder / "images" / f"class{i % CLASSES}"
         where.mkdir(parents=True, exist_ok=True)
-        pixels = (255 * made_picture(200, 300, seed=i)).astype(np.uint8)
+        pixels = (255 * made_image(200, 300, seed=i)).astype(np.uint8)
         Image.fromarray(pixels).save(where / f"{i}.png")
     model = folder / "small.lrrspm"
-    command = ["train", str(folder / "pictures"), "-o", str(model), "--no-estimate"]
+    command = ["train", str(folder / "images"), "-o", str(model), "--no-estimate"]
     _start(command, folder / "cache")
     return model, where / f"{i}.png"
 
 
 def _start(arguments: list[str], cache: Path) -> float:
-    """Seconds of one run of the command."""
+    """Measure the seconds of one run of the command."""
     command = [sys.executable, "-m", "lrrspm", *arguments]
     settings = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
     return seconds(

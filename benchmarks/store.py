@@ -1,7 +1,7 @@
 """What does the feature store cost the first time, and save the second?
 
 ``train`` on LS (4485 images, with its estimate, so two codebooks and two
-vectors an image), all cores, files in the system's cache: without a store,
+vectors per image), all cores, files in the system's cache: without a store,
 with an empty one and with a full one, taking turns. The models must have the
 same bytes. Training the SVMs is part of all three and is not kept. Targets:
 an empty store adds at most a tenth; a full one makes it 5 times faster.
@@ -20,8 +20,8 @@ import numpy as np
 
 from lrrspm import ImageClassifier, find_images
 from lrrspm._support.stages import Stages
-from lrrspm.cache.store import contents
-from lrrspm.evaluation.protocol import train_with_estimate
+from lrrspm.cache import contents
+from lrrspm.evaluation import train_with_estimate
 
 from ._measure import data_folder, figure, measure, seconds, show
 
@@ -29,7 +29,7 @@ REPEATS = 3
 
 
 def run() -> dict[str, Any]:
-    """Seconds of each kind of run, and the size of the store."""
+    """Measure the seconds of each kind of run, and the size of the store."""
     paths, labels = find_images(data_folder("LS"))
     stages: dict[str, dict[str, float]] = {}
     models: dict[str, str] = {}

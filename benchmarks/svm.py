@@ -1,14 +1,14 @@
 """Is LinearSVM faster than LinearSVC, and does it find the same solution?
 
-Real vectors, k = 256: LS, YaleB and COIL20 together, 40 images a class to
+Real vectors, k = 256: LS, YaleB and COIL20 together, 40 images per class to
 train (2920 x 5376, 73 classes) and up to 20 more to test; C = 10, one thread.
 Targets: 8 times as fast as scikit-learn's ``LinearSVC`` at tol 0.1; the sum of
 the objectives within 0.1 % of the converged one (``LinearSVC`` at tol 1e-6);
 the predictions of the converged one on 99.5 % of the test images.
 
 Then more samples than dimensions: the same images with a 1x1 and a 2x2 grid
-alone, 2920 x 1280. The memory that ``fit`` takes there is given beside the
-size of the Gram matrix that it must not build.
+alone, 2920 x 1280. The memory that ``fit`` takes there is compared with the
+size of the Gram matrix, which it must not build.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Problem(NamedTuple):
 
 
 def run() -> dict[str, Any]:
-    """Seconds, objectives and agreement for both shapes."""
+    """Measure seconds, objectives and agreement for both shapes."""
     problem = _vectors()
     with threadpool_limits(1):
         wide = _compare(problem)
@@ -141,7 +141,7 @@ def _objectives(X: NDArray[np.float64], y: NDArray[Any], model: Any) -> NDArray[
 
 
 def _peak(problem: Problem) -> float:
-    """Megabytes that fit takes on top of its input."""
+    """Measure the megabytes that fit takes on top of its input."""
     tracemalloc.start()
     LinearSVM(C=C, random_state=0).fit(problem.X, problem.y)
     peak = tracemalloc.get_traced_memory()[1]

@@ -1,4 +1,4 @@
-"""Draw docs/pipeline.png, one photograph on its way to a vector, and docs/evidence.png.
+"""Draw docs/pipeline.png, from a photograph to a vector, and docs/evidence.png.
 
 The photograph is scikit-learn's sample image ``china.jpg`` by danielbuechele, CC BY 2.0.
 """
@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 from sklearn.datasets import load_sample_image
 
 from lrrspm import (
+    Channel,
     ImageClassifier,
     LRREncoder,
     SpatialPyramidFeatures,
@@ -30,16 +31,18 @@ BLUE, ORANGE, GRAY = "#1f6fb4", "#d1620a", "#8a8a8a"
 
 
 def draw(path: Path) -> None:
-    """Four panels: patches and cells, one descriptor, its code, the vector."""
+    """Draw four panels: patches and cells, one descriptor, its code, the vector."""
     rgb = load_sample_image("china.jpg")
     gray = (rgb @ np.array([0.2989, 0.5870, 0.1140])).round().astype(np.float32) / 255
     image = shrink(gray, 300)
-    features = SpatialPyramidFeatures(LRREncoder(codebook_size=64), random_state=0).fit([image])
-    values, x, y, width, height = dense_sift(image)
+    channel = Channel(LRREncoder(codebook_size=64))
+    features = SpatialPyramidFeatures([channel], random_state=0).fit([image])
+    encoder = features.channels_[0].encoder_
+    values, x, y, _, width, height = dense_sift(image)
     chosen = int(np.argmin((x - 150) ** 2 + (y - 75) ** 2))
-    whole = LRREncoder(threshold=0, codebook=features.encoder_.codebook_).fit(values)
+    whole = LRREncoder(threshold=0, codebook=encoder.codebook_).fit(values)
     code = whole.transform(values[[chosen]])[0]
-    kept = features.encoder_.transform(values[[chosen]])[0] != 0
+    kept = encoder.transform(values[[chosen]])[0] != 0
 
     figure = Figure(figsize=(12, 5.6), layout="constrained", dpi=100)
     axes = figure.subplots(2, 2, width_ratios=[1, 1.25])
@@ -60,8 +63,8 @@ def draw(path: Path) -> None:
     descriptor.set_xlabel("entry (8 directions x 16 bins)")
     descriptor.set_ylabel("value")
 
-    colours = np.where(kept, ORANGE, GRAY)
-    coefficients.bar(np.arange(len(code)), code, color=read_thumbnail)
+    colors = np.where(kept, ORANGE, GRAY)
+    coefficients.bar(np.arange(len(code)), code, color=colors)
     coefficients.axhline(0.98 * code.mean(), color=BLUE, lw=1, ls="--")
     coefficients.set_title("3. LRR code: one projection; gray entries become 0")
     coefficients.set_xlabel("atom of the codebook")
@@ -78,14 +81,14 @@ def draw(path: Path) -> None:
 
 
 def draw_evidence(path: Path) -> None:
-    """The evidence on a made picture of a stained part."""
+    """Draw the evidence over a made image of a stained part."""
     with tempfile.TemporaryDirectory() as folder:
         draw_folder(Path(folder), per_class=150)
         model = ImageClassifier(random_state=0, n_jobs=-1).fit(*find_images(folder))
-    picture = draw_part("stained", np.random.default_rng(99))
-    examined = model.examine(weigh_colors(picture))
+    image = draw_part("stained", np.random.default_rng(99))
+    examined = model.examine(weigh_colors(image))
     ranked = sorted(zip(model.classes_, examined.scores, strict=True), key=lambda pair: -pair[1])
-    draw_explanation(path, picture, examined.explain("stained"), ranked)
+    draw_explanation(path, image, examined.explain("stained"), ranked)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Draw a folder of made pictures: turned metal parts, sound, scratched, chipped or stained.
+"""Draw a folder of made images: metal washers, sound, scratched, chipped or stained.
 
-``python -m docs.parts DIR`` writes DIR/CLASS/NUMBER.png. The pictures of the evidence, the report
-and the page in these documents are made with them.
+``python -m docs.parts DIR`` writes DIR/CLASS/NUMBER.png. The figures of the evidence, the report
+and the page in these documents use them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 
 def draw_part(kind: str, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """A photograph of a washer, (HEIGHT, WIDTH, 3)."""
+    """Draw a washer as if photographed, (HEIGHT, WIDTH, 3)."""
     y, x = np.mgrid[:HEIGHT, :WIDTH].astype(float)
     x -= WIDTH / 2 + rng.uniform(-14, 14)
     y -= HEIGHT / 2 + rng.uniform(-10, 10)
@@ -53,7 +53,7 @@ def draw_part(kind: str, rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def _scratch(x: Floats, y: Floats, at: float, rng: np.random.Generator) -> Floats:
-    """A few thin lines side by side, slightly bent."""
+    """Draw a few thin parallel lines, slightly bent."""
     around, along = rng.uniform(-np.pi, np.pi), rng.uniform(0, np.pi)
     u, v = x - at * np.cos(around), y - at * np.sin(around)
     u, v = u * np.cos(along) + v * np.sin(along), -u * np.sin(along) + v * np.cos(along)
@@ -65,7 +65,7 @@ def _scratch(x: Floats, y: Floats, at: float, rng: np.random.Generator) -> Float
 
 
 def _stain(x: Floats, y: Floats, at: float, rng: np.random.Generator) -> Floats:
-    """A blot with a soft, uneven border."""
+    """Draw a blot with a soft, uneven border."""
     around = rng.uniform(-np.pi, np.pi)
     u, v = x - at * np.cos(around), y - at * np.sin(around)
     uneven = gaussian_filter(rng.normal(0, 60, x.shape), 5)
@@ -73,7 +73,7 @@ def _stain(x: Floats, y: Floats, at: float, rng: np.random.Generator) -> Floats:
 
 
 def draw_folder(folder: Path, per_class: int, seed: int = 0) -> None:
-    """Write pictures of every class."""
+    """Write images of every class."""
     rng = np.random.default_rng(seed)
     for kind in CLASSES:
         (folder / kind).mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Take the screenshots of these documents: the page of ``lrrspm serve``, and a report.
+"""Take the screenshots in these documents: the page of ``lrrspm serve``, and a report.
 
-``make screenshots`` does it, with made pictures (parts.py) and Chromium.
+``make screenshots`` runs it, with made images (parts.py) and Chromium.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
-from tests.servers import serving
 
 from lrrspm.cli import app
 from tests.browser.chromium import options
+from tests.serve.servers import serving
 
 from .parts import draw_folder, draw_part
 
@@ -33,11 +33,11 @@ def main() -> None:
         with chdir(folder):
             run("train", "parts", "-o", model)
             run("evaluate", "parts", "--report", report)
-        pictures = draw_new(folder)
+        images = draw_new(folder)
         browser = playwright.chromium.launch(**options())
         with serving(model, "--port", "0", "--json") as (_, said):
             address = json.loads(said)["url"]
-            take_page(browser, address, pictures)
+            take_page(browser, address, images)
         with opened(browser, 1100, 720) as page:
             page.goto(report.as_uri())
             shoot(page, "report")
@@ -46,12 +46,12 @@ def main() -> None:
 
 
 def run(*arguments: object) -> None:
-    """A command of ours."""
+    """Run an lrrspm command."""
     app([str(argument) for argument in arguments], standalone_mode=False)
 
 
 def draw_new(folder: Path) -> list[str]:
-    """Pictures that no model has seen."""
+    """Draw images that the model was not trained on."""
     rng = np.random.default_rng(99)
     paths = []
     for number, kind in enumerate(SHOWN):
@@ -60,12 +60,12 @@ def draw_new(folder: Path) -> list[str]:
     return paths
 
 
-def take_page(browser: Browser, address: str, pictures: list[str]) -> None:
-    """The page with several pictures, wide and light, narrow and dark."""
+def take_page(browser: Browser, address: str, images: list[str]) -> None:
+    """Take the page with several images: wide and light, narrow and dark."""
     for name, width, height, scheme in (("page", 1280, 690, "light"), ("phone", 390, 1180, "dark")):
         with opened(browser, width, height, scheme) as page:
             page.goto(address)
-            page.set_input_files("input[type=file]", pictures)
+            page.set_input_files("input[type=file]", images)
             page.wait_for_load_state("networkidle")
             page.get_by_text("part-02.png").first.click()
             page.wait_for_load_state("networkidle")
@@ -74,7 +74,7 @@ def take_page(browser: Browser, address: str, pictures: list[str]) -> None:
 
 @contextmanager
 def opened(browser: Browser, width: int, height: int, scheme: str = "light") -> Iterator[Page]:
-    """A tab of its own, with sharp letters."""
+    """Open a tab of its own, at a resolution that shows sharp letters."""
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if scheme == "dark" else "light",

@@ -1,4 +1,4 @@
-"""What the fuzzers share: a folder of seeds, and the loop."""
+"""Shared by the fuzzers: a folder of seeds, and the loop."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LIMITS = ("-timeout=5", "-rss_limit_mb=1500", "-max_len=65536", "-print_final_st
 def fuzz(check: Callable[[bytes, Path], None], seeds: Iterable[bytes]) -> None:
     """Call ``check`` with damaged seeds and a folder of its own until libFuzzer's time is up.
 
-    What it raises, five seconds for one input or 1.5 GB end the run; the
-    input stays as crash-*, timeout-* or oom-* in the current folder. Arguments
-    of the command are libFuzzer's, such as -max_total_time=60 or a file to
-    repeat.
+    An exception, five seconds for one input or 1.5 GB of memory end the run; the
+    input is kept as crash-*, timeout-* or oom-* in the current folder. The
+    command takes libFuzzer's arguments, such as -max_total_time=60 or a file to
+    try again.
     """
     with tempfile.TemporaryDirectory() as corpus, tempfile.TemporaryDirectory() as scratch:
         for number, seed in enumerate(seeds):

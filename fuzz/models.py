@@ -17,36 +17,43 @@ from safetensors.numpy import load, save
 from lrrspm import features, methods, svm  # noqa: F401
 
 with atheris.instrument_imports(include=["lrrspm"]):
-    from lrrspm import ImageClassifier, load_model
+    from lrrspm import Channel, ImageClassifier, LLCEncoder, LRREncoder, load_model
     from lrrspm.modelfile.container import ModelFileError
 
+from lrrspm._support.registry import OURS
 from lrrspm.methods import METHODS
 
 from ._run import fuzz
 
-PICTURES = np.random.default_rng(0).random((6, 20, 20), dtype=np.float32)
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
+IMAGES = np.random.default_rng(0).random((6, 20, 20), dtype=np.float32)
 
 
 def seeds() -> Iterator[bytes]:
-    """A small model of each method."""
+    """Yield a small model of each method, one of two channels, and models of format 1."""
+    models = [ImageClassifier(method=name, random_state=0) for name in METHODS]
+    channels = [Channel(LRREncoder(), levels=(1,)), Channel(LLCEncoder(), weight=2.0)]
+    models.append(ImageClassifier(channels=channels, random_state=0))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, method in METHODS.items():
-            path = Path(folder, name)
-            encoder = method.encoder(codebook_size=2)
-            ImageClassifier(encoder, method=name, random_state=0).fit(
-                list(PICTURES), ["a", "b", "c"] * 2
-            ).save(path)
+        path = Path(folder, "model")
+        for model in models:
+            for place in range(len(model.new_channels())):
+                model.set_params(**{f"channels__{place}__encoder__codebook_size": 2})
+            model.fit(list(IMAGES), ["a", "b", "c"] * 2).save(path)
             yield path.read_bytes()
+    for path in sorted(GOLDEN.glob("format1-*.safetensors")):
+        yield path.read_bytes()
 
 
 MODELS = list(seeds())
+NAMES = [*METHODS, *(name for kind in OURS.values() for name in kind), "LinearSVM", "KernelSVM"]
 
 
 def check(content: bytes, scratch: Path) -> None:
-    """What is loaded gives scores, be they of use or not."""
+    """Check that what is loaded gives scores, useful or not."""
     path = scratch / "model"
-    # An even first byte: the rest as it is. An odd one: a good model, changed as the rest says.
+    # After an even first byte comes a file; after an odd one, how to change a good model.
     if content[:1] and content[0] % 2:
         path.write_bytes(edited(atheris.FuzzedDataProvider(content[1:])))
     else:
@@ -57,14 +64,14 @@ def check(content: bytes, scratch: Path) -> None:
         assert str(error).startswith(f"{path}: ")
         return
     with np.errstate(all="ignore"):  # finite values may be large
-        scores = model.decision_function([PICTURES[0]])
-        predicted = model.predict([PICTURES[0]])
+        scores = model.decision_function([IMAGES[0]])
+        predicted = model.predict([IMAGES[0]])
     assert len(scores) == 1
     assert predicted[0] in model.classes_
 
 
 def edited(provider: atheris.FuzzedDataProvider) -> bytes:
-    """A good model with a few places of its description and its arrays replaced."""
+    """Return a good model with a few changes to its description and its arrays."""
     content = MODELS[provider.ConsumeIntInRange(0, len(MODELS) - 1)]
     length = int.from_bytes(content[:8], "little")
     description = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["lrrspm"])
@@ -78,7 +85,7 @@ def edited(provider: atheris.FuzzedDataProvider) -> bytes:
 
 
 def edit_description(node: Any, provider: atheris.FuzzedDataProvider) -> None:
-    """Go down a random way and replace, or remove, what is there."""
+    """Walk down a random path and replace or remove what is there."""
     while True:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:
@@ -112,12 +119,12 @@ def any_value(provider: atheris.FuzzedDataProvider) -> Any:
     if kind == 6:
         return {provider.ConsumeUnicode(5): any_value(provider)}
     if kind == 7:
-        return list(METHODS)[provider.ConsumeIntInRange(0, len(METHODS) - 1)]
+        return NAMES[provider.ConsumeIntInRange(0, len(NAMES) - 1)]
     return provider.ConsumeIntInRange(-2, 64)
 
 
 def edit_array(arrays: dict[str, Any], provider: atheris.FuzzedDataProvider) -> None:
-    """Give an array another shape, kind or value, or take it away."""
+    """Give an array another shape, type or value, or remove it."""
     names = sorted(arrays)
     if not names:
         return

@@ -1,4 +1,4 @@
-"""Fixtures: golden numbers, made pictures, and real data where there are any."""
+"""Fixtures: golden numbers, made images, and real data where there are any."""
 
 import os
 import shutil
@@ -85,7 +85,7 @@ def hear_ctrl_c():
 
 
 def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
-    """A picture of stripes or dots with noise, uint8 (size, size)."""
+    """An image of stripes or dots with noise, uint8 (size, size)."""
     y, x = np.mgrid[:size, :size] + rng.uniform(0, 8, 2)[:, None, None]
     waves = {
         "across": np.sin(y),
@@ -93,14 +93,14 @@ def draw(kind: str, rng: np.random.Generator, size: int = 48) -> np.ndarray:
         "dots": np.sin(x) * np.sin(y),
         "slant": np.sin(x + y),
     }
-    picture = 128 + 70 * waves[kind] + rng.normal(0, 25, (size, size))
-    return np.clip(picture, 0, 255).astype(np.uint8)
+    image = 128 + 70 * waves[kind] + rng.normal(0, 25, (size, size))
+    return np.clip(image, 0, 255).astype(np.uint8)
 
 
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory) -> Path:
-    """A folder of three classes with 12 made pictures each."""
-    root = tmp_path_factory.mktemp("pictures")
+def image_folder(tmp_path_factory) -> Path:
+    """A folder of three classes with 12 made images each."""
+    root = tmp_path_factory.mktemp("images")
     rng = np.random.default_rng(0)
     for kind in ("across", "along", "dots"):
         (root / kind).mkdir()
@@ -110,13 +110,19 @@ def pictures(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def model_path(pictures, tmp_path_factory) -> Path:
-    """A small model trained on the made pictures."""
+def pictures(image_folder) -> Path:
+    """The same, by the name that other tests use."""
+    return image_folder
+
+
+@pytest.fixture(scope="session")
+def model_path(image_folder, tmp_path_factory) -> Path:
+    """A small model trained on the made images."""
     from lrrspm import ImageClassifier, LRREncoder, find_images
 
     path = tmp_path_factory.mktemp("model") / "small.lrrspm"
     encoder = LRREncoder(codebook_size=16)
-    ImageClassifier(encoder, random_state=0).fit(*find_images(pictures)).save(path)
+    ImageClassifier(encoder, random_state=0).fit(*find_images(image_folder)).save(path)
     return path
 
 
@@ -133,16 +139,22 @@ def run_alone(script: str, given: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def reads(monkeypatch) -> list[str]:
     """The files that are read while a test runs."""
-    from lrrspm import read_image
+    from lrrspm.images import read_pixels
 
     seen: list[str] = []
 
-    def spy(path, max_side):
-        seen.append(path)
-        return read_image(path, max_side)
+    def spy(image, *rest, **named):
+        seen.append(image)
+        return read_pixels(image, *rest, **named)
 
-    monkeypatch.setattr("lrrspm.features.read_image", spy)
+    replace_reader(monkeypatch, spy)
     return seen
+
+
+def replace_reader(monkeypatch, function):
+    """Put a function in the place of ``read_pixels``, wherever features call it."""
+    monkeypatch.setattr("lrrspm.features.read_pixels", function)
+    monkeypatch.setattr("lrrspm.pipeline.chunks.read_pixels", function)
 
 
 @pytest.fixture
@@ -151,34 +163,34 @@ def sample_sizes(monkeypatch) -> list[int]:
     from lrrspm import LRREncoder
 
     seen: list[int] = []
-    original = LRREncoder.fit_parallel
+    original = LRREncoder.fit_on
 
     def spy(self, X, *rest):
         seen.append(len(X))
         return original(self, X, *rest)
 
-    monkeypatch.setattr(LRREncoder, "fit_parallel", spy)
+    monkeypatch.setattr(LRREncoder, "fit_on", spy)
     return seen
 
 
 @pytest.fixture
-def learnt(monkeypatch) -> list[int]:
-    """Sizes of the codebooks that are learnt while a test runs."""
-    from lrrspm import learn_codebook
+def learned(monkeypatch) -> list[int]:
+    """Sizes of the k-means codebooks that are learned while a test runs."""
+    from lrrspm.encoders.kmeans import kmeans
 
     seen: list[int] = []
 
     def spy(X, size, *rest):
         seen.append(size)
-        return learn_codebook(X, size, *rest)
+        return kmeans(X, size, *rest)
 
-    monkeypatch.setattr("lrrspm.encoders.base.learn_codebook", spy)
+    monkeypatch.setattr("lrrspm.encoders.base.kmeans", spy)
     return seen
 
 
-def mixed_up(pictures: Path, target: Path) -> Path:
-    """A copy of made pictures, two of each class being in the folder of the next one."""
-    shutil.copytree(pictures, target)
+def mixed_up(image_folder: Path, target: Path) -> Path:
+    """A copy of made images, two of each class being in the folder of the next one."""
+    shutil.copytree(image_folder, target)
     kinds = sorted(folder.name for folder in target.iterdir())
     for kind, other in zip(kinds, [*kinds[1:], kinds[0]], strict=True):
         for i in range(2):

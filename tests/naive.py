@@ -70,9 +70,9 @@ def dense_sift(image, step=6, patch_size=16):
     magnitude, theta = np.hypot(ix, iy), np.arctan2(iy, ix)
     maps = [magnitude * np.maximum(0, np.cos(theta - a * np.pi / 4)) ** 9 for a in range(8)]
     bin_size = patch_size / 4
-    centres = [(b + 0.5) * bin_size - 0.5 for b in range(4)]
+    centers = [(b + 0.5) * bin_size - 0.5 for b in range(4)]
     weights = np.array(
-        [[max(0, 1 - abs(p - c) / bin_size) for c in centres] for p in range(patch_size)]
+        [[max(0, 1 - abs(p - c) / bin_size) for c in centers] for p in range(patch_size)]
     )
     height, width = image.shape
     raw, x, y = [], [], []
@@ -172,14 +172,14 @@ def attribute(codes, x, y, width, height, weights, levels, pooling, norm):
     return shares
 
 
-def lloyd_step(X, centres):
-    """New centres (where a centre has descriptors) and the sum of squared distances."""
-    distances = cdist(np.asarray(X, np.float64), centres, "sqeuclidean")
+def lloyd_step(X, centers):
+    """New centers (where a center has descriptors) and the sum of squared distances."""
+    distances = cdist(np.asarray(X, np.float64), centers, "sqeuclidean")
     nearest = distances.argmin(axis=1)
     moved = np.array(
         [
-            X[nearest == j].mean(axis=0) if (nearest == j).any() else centres[j]
-            for j in range(len(centres))
+            X[nearest == j].mean(axis=0) if (nearest == j).any() else centers[j]
+            for j in range(len(centers))
         ]
     )
     return moved, distances.min(axis=1).sum()
@@ -238,3 +238,19 @@ def chi2(X, Y):
         return (2 * x[both] * y[both] / (x[both] + y[both])).sum()
 
     return np.array([[one(x, y) for y in Y] for x in X])
+
+
+def pnm_gray(values, most):
+    """8-bit gray of PNM values (h, w, bands); deep gray has 16 bits in between, as in Pillow."""
+    height, width, bands = values.shape
+    out = np.empty((height, width), np.uint8)
+    for y in range(height):
+        for x in range(width):
+            if bands == 3:
+                r, g, b = (round(int(value) / most * 255) for value in values[y, x])
+                out[y, x] = int(0.2989 * r + 0.5870 * g + 0.1140 * b + 0.5)
+            elif most > 255:
+                out[y, x] = round(round(int(values[y, x, 0]) / most * 65535) * 255 / 65535)
+            else:
+                out[y, x] = round(int(values[y, x, 0]) / most * 255)
+    return out

@@ -6,17 +6,25 @@ import pytest
 import lrrspm
 
 PUBLIC = [
+    "AveragePooling",
+    "Channel",
+    "Evaluation",
     "Explanation",
+    "HistogramPooling",
     "ImageClassifier",
     "KernelSVM",
     "LLCEncoder",
     "LRREncoder",
     "LinearSVM",
+    "MaxPooling",
+    "SIFT",
+    "SignedMaxPooling",
     "SparseEncoder",
     "SpatialPyramid",
     "SpatialPyramidFeatures",
     "VQEncoder",
     "dense_sift",
+    "evaluate",
     "find_images",
     "learn_codebook",
     "load_model",
@@ -46,9 +54,14 @@ def test_defaults_are_those_of_the_paper():
         "threshold": 0.98,
     }
     parameters = lrrspm.ImageClassifier().get_params()
-    assert parameters["levels"] == (1, 2, 4)
-    assert (parameters["step"], parameters["patch_size"], parameters["max_side"]) == (6, 16, 300)
-    assert (parameters["n_samples"], parameters["C"]) == (200_000, 10.0)
+    assert (parameters["max_side"], parameters["n_samples"], parameters["C"]) == (300, 200_000, 10)
+    assert parameters["channels__0__levels"] == (1, 2, 4)
+    assert parameters["channels__0__descriptor__step"] == 6
+    assert parameters["channels__0__descriptor__patch_size"] == 16
+    assert parameters["channels__0__encoder__codebook_size"] == 256
+    assert isinstance(parameters["channels__0__descriptor"], lrrspm.SIFT)
+    assert isinstance(parameters["channels__0__encoder"], lrrspm.LRREncoder)
+    assert isinstance(parameters["channels__0__pooling"], lrrspm.MaxPooling)
 
 
 def test_help_imports_nothing_heavy():

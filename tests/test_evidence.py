@@ -9,7 +9,7 @@ from PIL import Image
 
 from benchmarks.evidence import REGION, made_images, measure_falls, share_on_region
 from lrrspm import ImageClassifier, KernelSVM, find_images, load_model
-from lrrspm.evaluation.protocol import split_by_class
+from lrrspm.evaluation import split_by_class
 from lrrspm.evidence import Explanation
 from lrrspm.methods import METHODS
 from tests.conftest import draw
@@ -19,7 +19,7 @@ def adds_up(classifier, image, label=None):
     """An explanation, with everything checked that holds for each."""
     found = classifier.explain(image, label)
     n = len(found.contributions)
-    assert found.x.shape == found.y.shape == (n,)
+    assert found.x.shape == found.y.shape == found.size.shape == (n,)
     assert found.contributions.dtype == np.float64
     assert found.map.dtype == np.float32
     scores = np.atleast_1d(classifier.decision_function([image])[0])
@@ -43,7 +43,7 @@ def random_models(request):
     made = []
     for n_classes in (2, 5):
         model = ImageClassifier(method=request.param, random_state=0, n_samples=2000)
-        model.encoder = METHODS[request.param].encoder(codebook_size=11)
+        model.set_params(channels__0__encoder__codebook_size=11)
         model.fit(images, np.arange(10) % n_classes)
         if METHODS[request.param].kernel is None:
             model.svm_.coef_ = rng.normal(size=model.svm_.coef_.shape).astype(np.float32)
@@ -123,18 +123,18 @@ def test_the_map_lies_on_the_upright_image(model, tmp_path, orientation):
     exif[0x0112] = orientation
     path = tmp_path / "turned.png"
     Image.fromarray(pixels).save(path, exif=exif)
-    with Image.open(path) as picture:
+    with Image.open(path) as opened:
         from PIL import ImageOps
 
-        upright = np.asarray(ImageOps.exif_transpose(picture))
+        upright = np.asarray(ImageOps.exif_transpose(opened))
     found, expected = adds_up(model, str(path)), adds_up(model, upright)
     np.testing.assert_array_equal(found.map, expected.map)
 
 
-def test_a_file_an_array_and_an_open_file_are_explained_alike(model, pictures):
-    path = next(iter(sorted((pictures / "dots").iterdir())))
-    with Image.open(path) as picture:
-        array = np.asarray(picture)
+def test_a_file_an_array_and_an_open_file_are_explained_alike(model, image_folder):
+    path = next(iter(sorted((image_folder / "dots").iterdir())))
+    with Image.open(path) as opened:
+        array = np.asarray(opened)
     found = [model.explain(image) for image in (path, str(path), array)]
     found.append(model.explain(io.BytesIO(path.read_bytes())))
     for other in found[1:]:
@@ -143,14 +143,14 @@ def test_a_file_an_array_and_an_open_file_are_explained_alike(model, pictures):
             np.testing.assert_array_equal(one, two)
 
 
-def test_patch_centres_by_hand(model):
+def test_patch_centers_by_hand(model):
     # 30 x 23 pixels: corners 1 and 7 downwards, 0 and 6 across; patches of 16.
     found = model.explain(draw("dots", np.random.default_rng(0))[:30, :23])
     assert found.x.tolist() == [7.5, 13.5, 7.5, 13.5, 7.5, 13.5]
     assert found.y.tolist() == [8.5, 8.5, 14.5, 14.5, 20.5, 20.5]
 
 
-def test_patch_centres_of_a_padded_image(model):
+def test_patch_centers_of_a_padded_image(model):
     # 5 x 9 pixels are padded to 16 x 16: the one patch lies around their middle, rounded down.
     found = model.explain(draw("dots", np.random.default_rng(0))[:5, :9])
     assert (found.x.tolist(), found.y.tolist()) == ([4.5], [2.5])
@@ -164,7 +164,7 @@ def test_the_first_of_equal_scores_wins(model):
     assert model.examine(black).ranked() == [("across", 0), ("along", 0), ("dots", 0)]
 
 
-def test_patch_centres_of_a_shrunk_image(model):
+def test_patch_centers_of_a_shrunk_image(model):
     # 600 x 600 is shrunk to 300 x 300: edges lie twice as far.
     image = np.kron(draw("dots", np.random.default_rng(0), 300), np.ones((2, 2), np.uint8))
     found = model.explain(image)
@@ -176,10 +176,9 @@ def test_evidence_lies_on_its_patch(model):
     image = draw("dots", np.random.default_rng(0))[:16, :40].copy()
     examined = model.examine(image)
     found = examined.explain()
-    xs, ys = examined._extent(1), examined._extent(0)
     alone = np.zeros(len(found.contributions))
     alone[2] = 3.0
-    spread = examined._spread(alone, ys, xs, image.shape)
+    spread = examined._spread(alone, image.shape)
     inside = slice(round(found.x[2] + 0.5) - 8, round(found.x[2] + 0.5) + 8)
     assert spread[:, inside].sum() == pytest.approx(3)
     assert (spread[:, inside] > 0).all()
@@ -189,8 +188,8 @@ def test_evidence_lies_on_its_patch(model):
     assert abs(row - found.y[2]) <= 0.5
 
 
-def test_a_map_of_another_shape_has_the_same_sum(model, pictures):
-    path = next(iter(sorted((pictures / "dots").iterdir())))
+def test_a_map_of_another_shape_has_the_same_sum(model, image_folder):
+    path = next(iter(sorted((image_folder / "dots").iterdir())))
     examined = model.examine(path)
     small, large = (examined.explain(shape=shape) for shape in ((7, 9), (480, 480)))
     assert small.map.shape == (7, 9)
@@ -202,8 +201,8 @@ def test_a_map_of_another_shape_has_the_same_sum(model, pictures):
     )
 
 
-def test_two_classes_have_opposite_evidence(pictures):
-    paths, labels = find_images(pictures)
+def test_two_classes_have_opposite_evidence(image_folder):
+    paths, labels = find_images(image_folder)
     two = [i for i, label in enumerate(labels) if label != "dots"]
     model = ImageClassifier(random_state=0, n_samples=2000)
     model.fit([paths[i] for i in two], [labels[i] for i in two])
@@ -215,8 +214,8 @@ def test_two_classes_have_opposite_evidence(pictures):
     np.testing.assert_array_equal(first.map, -second.map)
 
 
-def test_the_intercept_is_stated_apart(pictures):
-    paths, labels = find_images(pictures)
+def test_the_intercept_is_stated_apart(image_folder):
+    paths, labels = find_images(image_folder)
     model = ImageClassifier(random_state=0, n_samples=2000).fit(paths, labels)
     without = model.explain(paths[0], "dots")
     assert without.intercept == 0
@@ -227,20 +226,20 @@ def test_the_intercept_is_stated_apart(pictures):
     np.testing.assert_array_equal(found.contributions, without.contributions)
 
 
-def test_an_explanation_is_a_small_tuple(model, pictures):
+def test_an_explanation_is_a_small_tuple(model, image_folder):
     assert Explanation._fields == (
-        "label", "score", "intercept", "contributions", "x", "y", "map",
+        "label", "score", "intercept", "contributions", "x", "y", "size", "map",
     )  # fmt: skip
-    found = model.explain(pictures / "dots" / "00.png")
+    found = model.explain(image_folder / "dots" / "00.png")
     label, score, *_ = found
     assert (label, score) == (found.label, found.score)
     assert isinstance(score, float)
     assert isinstance(label, str)
 
 
-def test_unknown_labels_are_named(model, pictures):
+def test_unknown_labels_are_named(model, image_folder):
     with pytest.raises(ValueError, match="no class 'cat'; there are: across, along, dots"):
-        model.explain(pictures / "dots" / "00.png", "cat")
+        model.explain(image_folder / "dots" / "00.png", "cat")
 
 
 def test_an_unfitted_classifier_explains_nothing():
@@ -250,11 +249,11 @@ def test_an_unfitted_classifier_explains_nothing():
 
 def test_broken_files_are_named(model, tmp_path):
     path = tmp_path / "broken.png"
-    path.write_bytes(b"no picture")
+    path.write_bytes(b"not an image")
     with pytest.raises(ValueError, match=r"broken\.png: not an image"):
         model.explain(path)
     with pytest.raises(ValueError, match="the image: not an image"):
-        model.explain(io.BytesIO(b"no picture"))
+        model.explain(io.BytesIO(b"not an image"))
     with pytest.raises(ValueError, match="the image: the file is empty"):
         model.explain(io.BytesIO())
 
@@ -265,9 +264,9 @@ def test_one_image_is_expected(model, given):
         model.explain(given)
 
 
-def test_other_kernels_say_that_they_are_not_taken_apart():
+def test_scores_of_other_kernels_cannot_be_explained():
     svm = KernelSVM("chi2").fit(np.eye(4), [0, 0, 1, 1])
-    with pytest.raises(ValueError, match="'chi2' are not taken apart"):
+    with pytest.raises(ValueError, match="scores of kernel 'chi2' cannot be explained"):
         svm.weights_at(np.ones(4), 0)
 
 

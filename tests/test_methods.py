@@ -1,4 +1,4 @@
-"""What every method of the registry does."""
+"""Behavior that every method shares."""
 
 import json
 
@@ -8,26 +8,51 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from lrrspm import (
+    AveragePooling,
+    Channel,
+    HistogramPooling,
     ImageClassifier,
     KernelSVM,
     LinearSVM,
+    LLCEncoder,
     LRREncoder,
+    MaxPooling,
+    SignedMaxPooling,
+    SparseEncoder,
+    VQEncoder,
     find_images,
-    learn_codebook,
     load_model,
 )
 from lrrspm.cli import app
-from lrrspm.evaluation.protocol import evaluate, evaluate_all
-from lrrspm.methods import METHODS, find_method
+from lrrspm.evaluation import evaluate, evaluate_all
+from lrrspm.methods import METHODS
 
 NAMES = list(METHODS)
 
 
 def small(method, **parameters):
-    encoder = find_method(method).encoder().set_params(codebook_size=8)
-    return ImageClassifier(
-        encoder, n_samples=2000, **{"method": method, "random_state": 0, **parameters}
-    )
+    model = ImageClassifier(method=method, n_samples=2000, random_state=0)
+    return model.set_params(channels__0__encoder__codebook_size=8, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("method", "encoder", "pooling", "norm", "levels", "kernel"),
+    [
+        ("LrrSPM", LRREncoder, MaxPooling, "l2", (1, 2, 4), None),
+        ("LinearBOF", VQEncoder, HistogramPooling, "l2", (1,), None),
+        ("KernelBOF", VQEncoder, HistogramPooling, "l1", (1,), "intersection"),
+        ("LinearSPM", VQEncoder, HistogramPooling, "l2", (1, 2, 4), None),
+        ("KernelSPM", VQEncoder, HistogramPooling, "l1", (1, 2, 4), "intersection"),
+        ("ScSPM", SparseEncoder, MaxPooling, "l2", (1, 2, 4), None),
+        ("LLC", LLCEncoder, SignedMaxPooling, "l2", (1, 2, 4), None),
+    ],
+)
+def test_recipes(method, encoder, pooling, norm, levels, kernel):
+    (channel,) = METHODS[method].channels()
+    assert type(channel.encoder) is encoder
+    assert type(channel.pooling) is pooling
+    assert (channel.pooling.norm, channel.levels) == (norm, levels)
+    assert METHODS[method].kernel == kernel
 
 
 def test_the_seven_rows_of_the_tables():
@@ -37,12 +62,12 @@ def test_the_seven_rows_of_the_tables():
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_learns_made_pictures_and_survives_a_file(pictures, tmp_path, method):
-    paths, labels = find_images(pictures)
+def test_learns_made_images_and_survives_a_file(image_folder, tmp_path, method):
+    paths, labels = find_images(image_folder)
     model = small(method).fit(paths[::2], labels[::2])
     assert model.score(paths[1::2], labels[1::2]) > 0.9
     assert isinstance(model.svm_, KernelSVM if METHODS[method].kernel else LinearSVM)
-    assert model.svm_.n_features_in_ == 8 * (21 if METHODS[method].pyramid else 1)
+    assert model.svm_.n_features_in_ == 8 * (1 if "BOF" in method else 21)
     model.save(tmp_path / "m")
     loaded = load_model(tmp_path / "m")
     assert loaded.method == method
@@ -52,39 +77,39 @@ def test_learns_made_pictures_and_survives_a_file(pictures, tmp_path, method):
     assert clone(loaded).method == method
     # What is set after fit belongs to the next fit, not to the model.
     changes = {"regularization": 0.3, "n_neighbors": 2, "sparsity": 0.5}
-    for name in changes.keys() & model.encoder.get_params().keys():
-        model.set_params(**{f"encoder__{name}": changes[name]})
+    for name in changes.keys() & model.channels[0].encoder.get_params().keys():
+        model.set_params(**{f"channels__0__encoder__{name}": changes[name]})
     model.save(tmp_path / "later")
     assert (tmp_path / "later").read_bytes() == (tmp_path / "m").read_bytes()
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_same_bits_for_any_number_of_workers(pictures, method):
-    paths, labels = find_images(pictures)
+def test_same_bits_for_any_number_of_workers(image_folder, method):
+    paths, labels = find_images(image_folder)
     one, four = (small(method, n_jobs=n).fit(paths, labels) for n in (1, 4))
     np.testing.assert_array_equal(one.decision_function(paths), four.decision_function(paths))
 
 
 @pytest.mark.parametrize("method", NAMES)
-def test_odd_pictures(method):
+def test_odd_images(method):
     rng = np.random.default_rng(0)
     images = [np.zeros((30, 30)), np.ones((1, 1)), rng.random((40, 50)), rng.random((17, 90))]
     model = small(method).fit(images, [0, 1, 0, 1])
     assert np.isfinite(model.decision_function([*images, np.zeros((1, 300))])).all()
 
 
-def test_pooling_can_be_chosen(pictures):
-    paths, labels = find_images(pictures)
+def test_pooling_can_be_chosen(image_folder):
+    paths, labels = find_images(image_folder)
     own = small("LrrSPM").fit(paths, labels)
-    average = small("LrrSPM", pooling="average").fit(paths, labels)
-    assert own.features_.pooling == "max"
-    assert average.features_.pooling == "average"
+    average = small("LrrSPM", channels__0__pooling=AveragePooling()).fit(paths, labels)
+    assert isinstance(own.features_.channels_[0].pooling, MaxPooling)
+    assert isinstance(average.features_.channels_[0].pooling, AveragePooling)
     assert not np.array_equal(own.decision_function(paths), average.decision_function(paths))
 
 
-def test_several_methods_at_once_are_each_alone(pictures, reads):
+def test_several_methods_at_once_are_each_alone(image_folder, reads):
     """Shared splits, samples and codebooks change nothing; images are read twice."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     for shared in (False, True):
         reads.clear()
         classifiers = [small(name, C=0.01) for name in NAMES]
@@ -92,71 +117,80 @@ def test_several_methods_at_once_are_each_alone(pictures, reads):
         assert len(reads) <= 2 * len(paths)
         for name, result in zip(NAMES, together, strict=True):
             alone = evaluate(paths, labels, small(name, C=0.01), 3, 2, shared, seed=1)
-            assert result["confusion"] == alone["confusion"], name
-            assert set(result["seconds"]) == set(alone["seconds"])
+            np.testing.assert_array_equal(result.confusions, alone.confusions, err_msg=name)
+            assert result.seconds.keys() == alone.seconds.keys()
 
 
-def test_codebook_is_learnt_once_for_all_methods(pictures, monkeypatch):
-    runs = []
-
-    def spy(*arguments):
-        runs.append(arguments[1])
-        return learn_codebook(*arguments)
-
-    monkeypatch.setattr("lrrspm.encoders.base.learn_codebook", spy)
-    paths, labels = find_images(pictures)
+def test_codebook_is_learned_once_for_all_methods(image_folder, learned):
+    paths, labels = find_images(image_folder)
     evaluate_all(paths, labels, [small(name) for name in NAMES], 3, 2)
-    assert runs == [8, 8]  # one a split
+    assert learned == [8, 8]  # one per split
 
 
-def test_commands(pictures, tmp_path):
+def test_commands(image_folder, tmp_path):
     def run(*arguments):
         result = CliRunner().invoke(app, [str(a) for a in arguments])
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    assert all(name in run("methods") for name in NAMES)
+    run("methods")
     assert list(json.loads(run("methods", "--json"))["methods"]) == NAMES
     fast = ["--codebook-size", 8, "--jobs", 1]
-    arguments = ["evaluate", pictures, "--method", "all", "--train-per-class", 4, *fast]
-    text = run(*arguments, "--splits", 2)
-    assert [line.split()[0] for line in text.splitlines()[1:8]] == NAMES
+    arguments = ["evaluate", image_folder, "--method", "all", "--train-per-class", 4, *fast]
+    run(*arguments, "--splits", 1)
     found = json.loads(run(*arguments, "--splits", 1, "--json"))["methods"]
     assert list(found) == NAMES
-    assert found["LLC"]["parameters"]["n_neighbors"] == 5
-    assert found["LrrSPM"]["parameters"]["lambda"] == 0.7
+    encoders = {
+        name: found[name]["parameters"]["channels"][0]["encoder"] for name in ("LLC", "LrrSPM")
+    }
+    assert encoders["LLC"]["n_neighbors"] == 5
+    assert encoders["LrrSPM"]["regularization"] == 0.7
     model = tmp_path / "m"
-    run("train", pictures, "-o", model, "--method", "KernelSPM", *fast)
-    assert "method: KernelSPM" in run("info", model)
-    assert "dots" in run("predict", model, pictures / "dots" / "00.png")
+    run("train", image_folder, "-o", model, "--method", "KernelSPM", *fast)
+    assert json.loads(run("info", model, "--json"))["parameters"]["method"] == "KernelSPM"
+    predicted = json.loads(run("predict", model, image_folder / "dots" / "00.png", "--json"))
+    assert predicted["predictions"][0]["label"] == "dots"
 
 
 def test_other_methods_have_no_lambda(tmp_path):
     arguments = ["train", str(tmp_path), "-o", "m", "--method", "LLC", "--lambda", "0.1"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
-    assert "belong to LrrSPM" in result.stderr
+    assert "--lambda: LLC has no such option" in result.stderr
 
 
-def test_same_method_twice_with_one_codebook(pictures):
+def test_same_method_twice_with_one_codebook(image_folder):
     """Kinds that differ in anything have features of their own."""
-    paths, labels = find_images(pictures)
-    classifiers = [small("LrrSPM", C=0.01), small("LrrSPM", C=0.01, pooling="average")]
+    paths, labels = find_images(image_folder)
+    classifiers = [small("LrrSPM", C=0.01), small("LrrSPM", C=0.01)]
+    classifiers[1].set_params(channels__0__pooling=AveragePooling())
     together = evaluate_all(paths, labels, classifiers, 3, 2, True)
     for classifier, result in zip(classifiers, together, strict=True):
         alone = evaluate(paths, labels, classifier, 3, 2, True)
-        assert result["confusion"] == alone["confusion"]
+        np.testing.assert_array_equal(result.confusions, alone.confusions)
 
 
-def test_unknown_method(tmp_path):
-    result = CliRunner().invoke(app, ["train", str(tmp_path), "-o", "m", "--method", "magic"])
+def test_unknown_method(image_folder):
+    result = CliRunner().invoke(app, ["train", str(image_folder), "-o", "m", "--method", "magic"])
     assert result.exit_code == 1
     assert "no method 'magic'" in result.stderr
 
 
-def test_encoder_overrides_the_methods_own(pictures):
-    paths, labels = find_images(pictures)
-    model = ImageClassifier(LRREncoder(codebook_size=8), method="KernelSPM", random_state=0)
-    model.set_params(pooling="max").fit(paths, labels)
-    assert isinstance(model.features_.encoder_, LRREncoder)
+def test_channels_override_the_methods_own(image_folder):
+    """The method's kernel stays."""
+    paths, labels = find_images(image_folder)
+    channels = [Channel(LRREncoder(codebook_size=8))]
+    model = ImageClassifier(method="KernelSPM", channels=channels, random_state=0)
+    model.fit(paths, labels)
+    assert isinstance(model.features_.channels_[0].encoder_, LRREncoder)
+    assert isinstance(model.features_.channels_[0].pooling, MaxPooling)
     assert isinstance(model.svm_, KernelSVM)
+
+
+def test_an_encoder_that_a_method_does_not_have_is_refused():
+    model = ImageClassifier(LRREncoder(), method="KernelSPM")
+    with pytest.raises(ValueError, match="KernelSPM encodes with VQEncoder, got LRREncoder"):
+        model.fit([np.zeros((9, 9))] * 2, [0, 1])
+    both = ImageClassifier(LRREncoder(), channels=[Channel()])
+    with pytest.raises(ValueError, match="give channels or an encoder, not both"):
+        both.fit([np.zeros((9, 9))] * 2, [0, 1])

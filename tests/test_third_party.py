@@ -156,11 +156,10 @@ def test_command_line(tiny, colored, tmp_path):
 
 
 def test_only_its_own_classes_are_registered(tiny):
-    class Derived(tiny.SoftEncoder):
-        pass
-
-    assert registered("encoders", tiny.SoftEncoder())[:2] == ("SoftEncoder", "lrrspm-tiny")
-    assert registered("encoders", Derived()) is None
+    derived = type("Derived", (tiny.SoftEncoder,), {})
+    found = registered("encoders", tiny.SoftEncoder())
+    assert found == ("SoftEncoder", "lrrspm-tiny", "1.2")
+    assert registered("encoders", derived()) is None
     assert registered("encoders", LRREncoder()) == ("LRREncoder", None, None)
 
 

@@ -409,6 +409,9 @@ def _restore(file: ModelFile) -> ImageClassifier:
     if method is not None and not isinstance(method, str):
         raise ValueError(f"method is {str(method)[:100]!r}")
     method = method if method in method_names() else None
+    kernel = getattr(restored.svm, "kernel", None)
+    if method is not None and find_method(method).kernel != kernel:
+        raise ValueError(f"{method} has another kernel than {kernel!r}")
     fill(restored, description, file.tensors, classes, file.read)
     features, svm = restored
     model = ImageClassifier(

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import config
 from ._support import registry
 from ._support.stages import Stages
+from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors
 from .encoders import BLOCK, LRREncoder, Progress
 from .images import Pixels, Source, read_pixels
@@ -77,14 +78,28 @@ class Channel(BaseEstimator):
         if channel.encoder is None:
             channel.encoder = LRREncoder()
         if channel.pooling is None:
-            name = channel.encoder.pooled_by
-            if name is None:
-                raise ValueError(
-                    f"{type(channel.encoder).__name__} does not say how its codes are pooled; "
-                    "give the channel a pooling"
-                )
-            channel.pooling = registry.find("poolings", name)()
+            channel.pooling = channel.own_pooling()
+        if channel.pooling is None:
+            raise ValueError(
+                f"{type(channel.encoder).__name__} does not say how its codes are pooled; "
+                "give the channel a pooling"
+            )
         return channel
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; one of a part that is None names the default part first."""
+        nested = {name: params.pop(name) for name in list(params) if "__" in name}
+        super().set_params(**params)
+        roles = {name.partition("__")[0] for name in nested}
+        for role in roles & {"descriptor", "encoder", "pooling"}:
+            if getattr(self, role) is None:
+                setattr(self, role, getattr(self.complete(), role))
+        return super().set_params(**nested)
+
+    def own_pooling(self) -> Any:
+        """Return a new pooling of the kind that the encoder names, or None."""
+        name = self.encoder.pooled_by
+        return None if name is None else registry.find("poolings", name)()
 
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter of the channel or a part is out of range."""
@@ -180,7 +195,14 @@ class ChannelParameters(BaseEstimator):
         return self
 
     def _name_channels(self) -> None:
-        self.channels = self.new_channels() if self.channels is None else list(self.channels)
+        if self.channels is not None:
+            self.channels = list(self.channels)
+            return
+        self.channels = self.new_channels()
+        for channel in self.channels:
+            # An encoder that comes later brings its own pooling.
+            if same_key(channel.pooling) == same_key(channel.own_pooling()):
+                channel.pooling = None
 
 
 class SpatialPyramidFeatures(
@@ -295,8 +317,11 @@ class SpatialPyramidFeatures(
         """Raise ValueError where a parameter is out of range, before the work."""
         if self.n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {self.n_samples}")
-        for channel in self.new_channels():
+        channels = self.new_channels()
+        for channel in channels:
             channel.check_parameters()
+        if not math.isfinite(sum(channel.weight for channel in channels)):
+            raise ValueError("the sum of the channels' weights is too large")
 
     def read(self, image: Image) -> Pixels:
         """Read one image as the descriptors take it, shrunk if it is large."""

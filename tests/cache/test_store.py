@@ -10,50 +10,46 @@ from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 from typer.testing import CliRunner
 
-from lrrspm import (
-    LRREncoder,
-    find_images,
-    load_model,
-    read_image,
-)
-from lrrspm.cache.store import SHARD, FeatureStore, StoreError, clear, contents
+from lrrspm import LRREncoder, find_images, load_model
+from lrrspm.cache import FeatureStore, StoreError, clear, contents
+from lrrspm.cache.shelf import SHARD
 from lrrspm.cli import app
-from lrrspm.evaluation.protocol import evaluate
-from lrrspm.methods import find_method
+from lrrspm.evaluation import evaluate
+from lrrspm.images import read_pixels
 from tests.cache.stores import classifier, counts, model_bytes, shards, small
+from tests.conftest import replace_reader
 
 
 @pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM"])
 def test_model_files_are_the_same_without_cold_warm_and_half_filled(
-    pictures, tmp_path, reads, learnt, method
+    image_folder, tmp_path, reads, learned, method
 ):
-    encoder = find_method(method).encoder(codebook_size=8)
-    parameters = {"method": method, "encoder": encoder, "n_jobs": 2}
+    parameters = {"method": method, "n_jobs": 2}
     cache, path = tmp_path / "cache", tmp_path / "m"
-    plainly = model_bytes(pictures, path, None, **parameters)
-    assert model_bytes(pictures, path, cache, **parameters) == plainly
+    plainly = model_bytes(image_folder, path, None, **parameters)
+    assert model_bytes(image_folder, path, cache, **parameters) == plainly
     assert counts(cache) == {"codebooks": 2, "samples": 0, "vectors": 72}
-    del reads[:], learnt[:]
-    assert model_bytes(pictures, path, cache, **parameters) == plainly
+    del reads[:], learned[:]
+    assert model_bytes(image_folder, path, cache, **parameters) == plainly
     assert reads == []
-    assert learnt == []
+    assert learned == []
     for kind in ("vectors", "codebooks"):
         shards(cache, kind)[0].unlink()
-        assert model_bytes(pictures, path, cache, **parameters) == plainly
+        assert model_bytes(image_folder, path, cache, **parameters) == plainly
         assert len(reads) in (30, 36)  # what is missing, and no more
         assert counts(cache) == {"codebooks": 2, "samples": 0, "vectors": 72}
         del reads[:]
 
 
-def test_evaluation_is_the_same(pictures, tmp_path, reads):
-    paths, labels = find_images(pictures)
+def test_evaluation_is_the_same(image_folder, tmp_path, reads):
+    paths, labels = find_images(image_folder)
     for shared in (False, True):
         expected = evaluate(paths, labels, classifier(C=0.001), 3, 2, shared)
         for _ in range(2):
             del reads[:]
             found = evaluate(paths, labels, classifier(tmp_path, C=0.001), 3, 2, shared)
-            assert found["confusion"] == expected["confusion"]
-            assert found["seconds"].keys() == {"store", *expected["seconds"]}
+            np.testing.assert_array_equal(found.confusions, expected.confusions)
+            assert found.seconds.keys() == {"store", *expected.seconds}
         assert reads == []
 
 
@@ -85,8 +81,8 @@ def damage_rewrite(path):
 @pytest.mark.parametrize(
     "damage", [damage_truncate, damage_flip, damage_empty, damage_garbage, damage_rewrite]
 )
-def test_damaged_shards_are_named_and_computed_again(pictures, tmp_path, kind, damage):
-    paths, _ = find_images(pictures)
+def test_damaged_shards_are_named_and_computed_again(image_folder, tmp_path, kind, damage):
+    paths, _ = find_images(image_folder)
     expected = small(tmp_path).fit(paths).transform(paths)
     (shard,) = shards(tmp_path, kind)
     damage(shard)
@@ -130,15 +126,15 @@ def test_two_writers(tmp_path):
     )
 
 
-def test_a_full_disk_is_said_once_and_changes_nothing(pictures, tmp_path, monkeypatch):
-    paths, _ = find_images(pictures)
+def test_a_full_disk_is_said_once_and_changes_nothing(image_folder, tmp_path, monkeypatch):
+    paths, _ = find_images(image_folder)
     expected = small().fit(paths).transform(paths)
 
     def fail(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("lrrspm.cache.store._write_quickly", fail)
-    monkeypatch.setattr("lrrspm.cache.store.SHARD", 4)
+    monkeypatch.setattr("lrrspm.cache.store.write_quickly", fail)
+    monkeypatch.setattr("lrrspm.cache.shelf.SHARD", 4)
     with pytest.warns(UserWarning, match="No space left on device.*going on without") as caught:
         features = small(tmp_path).fit(paths)
     with pytest.warns(UserWarning, match="No space left on device"):
@@ -155,15 +151,15 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr("pathlib.Path.replace", fail)
-    with pytest.warns(UserWarning, match="cannot be written to"):
+    with pytest.warns(UserWarning, match="cannot write"):
         shelf.flush()
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [
         tmp_path / "lrrspm-store.json"
     ]
 
 
-def test_samples_outlive_an_interrupted_codebook(pictures, tmp_path, reads, monkeypatch):
-    paths, _ = find_images(pictures)
+def test_samples_outlive_an_interrupted_codebook(image_folder, tmp_path, reads, monkeypatch):
+    paths, _ = find_images(image_folder)
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -176,39 +172,42 @@ def test_samples_outlive_an_interrupted_codebook(pictures, tmp_path, reads, monk
     del reads[:]
     resumed = small(tmp_path).fit(paths)
     assert reads == []
-    np.testing.assert_array_equal(resumed.encoder_.codebook_, small().fit(paths).encoder_.codebook_)
+    np.testing.assert_array_equal(
+        resumed.channels_[0].encoder_.codebook_, small().fit(paths).channels_[0].encoder_.codebook_
+    )
     assert counts(tmp_path) == {"codebooks": 1, "samples": 0, "vectors": 0}
 
 
-def test_samples_of_an_interrupted_reading(pictures, tmp_path, monkeypatch):
-    paths, _ = find_images(pictures)
-    expected = small().fit(paths).encoder_.codebook_
+def test_samples_of_an_interrupted_reading(image_folder, tmp_path, monkeypatch):
+    paths, _ = find_images(image_folder)
+    expected = small().fit(paths).channels_[0].encoder_.codebook_
     read = []
 
-    def interrupted(path, max_side):
+    def interrupted(path, *rest, **named):
         read.append(path)
         if len(read) == 30:
             raise KeyboardInterrupt
-        return read_image(path, max_side)
+        return read_pixels(path, *rest, **named)
 
-    monkeypatch.setattr("lrrspm.features.read_image", interrupted)
+    replace_reader(monkeypatch, interrupted)
     with pytest.raises(KeyboardInterrupt):
         small(tmp_path).fit(paths)
-    found = small(tmp_path).fit(paths).encoder_.codebook_
+    found = small(tmp_path).fit(paths).channels_[0].encoder_.codebook_
     np.testing.assert_array_equal(found, expected)
-    assert read == [*paths[:30], *paths[29:]]
+    # Chunks of three images: the 30th spoils its own.
+    assert read == [*paths[:30], *paths[27:]]
 
 
-def test_not_in_model_files(pictures, tmp_path):
-    model = classifier(tmp_path / "cache").fit(*find_images(pictures))
+def test_not_in_model_files(image_folder, tmp_path):
+    model = classifier(tmp_path / "cache").fit(*find_images(image_folder))
     assert clone(model).cache == tmp_path / "cache"
     model.save(tmp_path / "m")
     assert load_model(tmp_path / "m").cache is None
     assert b"cache" not in (tmp_path / "m").read_bytes()
 
 
-def test_predictions_of_a_loaded_model(pictures, tmp_path, model_path, reads):
-    paths, _ = find_images(pictures)
+def test_predictions_of_a_loaded_model(image_folder, tmp_path, model_path, reads):
+    paths, _ = find_images(image_folder)
     expected = load_model(model_path).decision_function(paths)
     for _ in range(2):
         del reads[:]
@@ -220,9 +219,9 @@ def test_predictions_of_a_loaded_model(pictures, tmp_path, model_path, reads):
 def test_folders_that_are_no_store(tmp_path):
     (tmp_path / "photo.jpg").touch()
     for call in (FeatureStore, contents, clear):
-        with pytest.raises(StoreError, match="no feature store"):
+        with pytest.raises(StoreError, match="not a feature store"):
             call(tmp_path)
-        with pytest.raises(StoreError, match=r"photo\.jpg: (is not a folder|no such folder)"):
+        with pytest.raises(StoreError, match=r"photo\.jpg: (not a folder|no such folder)"):
             call(tmp_path / "photo.jpg")
     assert os.listdir(tmp_path) == ["photo.jpg"]
     with pytest.raises(StoreError, match="no such folder"):
@@ -247,8 +246,8 @@ def test_without_a_folder_nothing_is_looked_at():
     assert dict(shelf.fetch("a")) == {}
 
 
-def test_clear_deletes_what_the_store_made(pictures, tmp_path):
-    small(tmp_path).fit(find_images(pictures)[0]).transform(find_images(pictures)[0])
+def test_clear_deletes_what_the_store_made(image_folder, tmp_path):
+    small(tmp_path).fit(find_images(image_folder)[0]).transform(find_images(image_folder)[0])
     shelf = shards(tmp_path, "vectors")[0].parent
     own = [shelf / "notes.txt", tmp_path / "photo.jpg", tmp_path / "vectors" / "mine" / "a.txt"]
     own[-1].parent.mkdir()
@@ -263,7 +262,7 @@ def test_clear_deletes_what_the_store_made(pictures, tmp_path):
     assert clear(tmp_path) == (0, 0)
 
 
-def test_commands(pictures, tmp_path):
+def test_commands(image_folder, tmp_path):
     def run(*arguments, code=0):
         result = CliRunner().invoke(app, [str(a) for a in arguments])
         assert result.exit_code == code, result.output
@@ -271,24 +270,28 @@ def test_commands(pictures, tmp_path):
 
     cache, model = tmp_path / "cache", tmp_path / "m"
     fast = ["--codebook-size", "8", "--jobs", "1", "--cache", cache]
-    first = run("train", pictures, "-o", model, *fast).stdout
+    first = run("train", image_folder, "-o", model, *fast).stdout
     content = model.read_bytes()
     assert (
-        run("train", pictures, "-o", model, *fast).stdout.splitlines()[:2]
+        run("train", image_folder, "-o", model, *fast).stdout.splitlines()[:2]
         == (first.splitlines()[:2])
     )
     assert model.read_bytes() == content
-    run("evaluate", pictures, "--train-per-class", "4", "--splits", "1", *fast)
-    run("predict", model, pictures, "--cache", cache)
-    run("score", model, pictures, "--cache", cache)
+    run("evaluate", image_folder, "--train-per-class", "4", "--splits", "1", *fast)
+    run("predict", model, image_folder, "--cache", cache)
+    run("score", model, image_folder, "--cache", cache)
     found = json.loads(run("cache", "info", cache, "--json").stdout)
     assert found["bytes"] == sum(path.stat().st_size for path in shards(cache))
     arrays = [(shelf["kind"], shelf["arrays"]) for shelf in found["shelves"]]
     assert sorted(arrays) == [("codebooks", 3)] + [("vectors", 36)] * 3
-    assert "encoder LRREncoder" in run("cache", "info", cache).stdout
+    encoders = [
+        shelf["about"]["encoder"] for shelf in found["shelves"] if "encoder" in shelf["about"]
+    ]
+    assert [encoder["name"] for encoder in encoders] == ["LRREncoder"] * 3
+    run("cache", "info", cache)
     assert "deleted" in run("cache", "clear", cache).stdout
     assert json.loads(run("cache", "info", cache, "--json").stdout)["bytes"] == 0
     assert json.loads(run("cache", "clear", cache, "--json").stdout)["files"] == 0
-    refused = run("train", pictures, "-o", model, "--cache", pictures, code=1)
-    assert "holds other files" in refused.stderr
-    assert "no feature store" in run("cache", "clear", pictures, code=1).stderr
+    refused = run("train", image_folder, "-o", model, "--cache", image_folder, code=1)
+    assert "not empty" in refused.stderr
+    assert "not a feature store" in run("cache", "clear", image_folder, code=1).stderr

@@ -1,6 +1,7 @@
-"""Runs that are killed, stopped, or have nowhere to write to."""
+"""Runs that are killed or stopped, or that cannot write."""
 
 import hashlib
+import itertools
 import json
 import multiprocessing
 import os
@@ -10,17 +11,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-import time
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lrrspm import find_images
-from lrrspm.cache.store import SHARD, contents
+from lrrspm import dense_sift, find_images, read_image
+from lrrspm.cache import contents
+from lrrspm.cache.shelf import SHARD
 from lrrspm.cli import app
-from lrrspm.descriptors.sift import dense_sift
+from lrrspm.pipeline.engines import AHEAD, CHUNK
 from lrrspm.report.draw import draw_predictions
 from tests.conftest import hear_ctrl_c
 
@@ -29,22 +33,45 @@ QUICK = ["--codebook-size", "8", "--step", "12", "--jobs", str(JOBS)]
 SMALL = ["--no-estimate", *QUICK]
 
 
-def train(folder, output, cache, log, shard, options):
-    """``lrrspm train``; every vector that is computed adds a byte to log."""
-    import lrrspm.cache.store
-    from lrrspm.features import SpatialPyramidFeatures
+def train(folder, output, cache, log, shard, options, kill_at):
+    """Run ``lrrspm train``; every vector that is computed adds a byte to log.
+
+    ``kill_at`` is None, or a kind of event, "vector" or "file", and the number of the event at
+    which the process kills itself. A "file" event is that an image is opened, or that a file of
+    the run is opened, renamed or removed.
+    """
+    import lrrspm.cache.shelf
+    import lrrspm.pipeline.engines
+    from lrrspm.features import Channel
 
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    lrrspm.cache.store.SHARD = shard
+    lrrspm.cache.shelf.SHARD = shard
+    lrrspm.pipeline.engines.CHUNK = 1
     counter = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    compute = SpatialPyramidFeatures.vector
+    events = {"vector": itertools.count(1), "file": itertools.count(1)}
 
-    def counted(self, descriptors):
-        vector = compute(self, descriptors)
+    def happened(kind):
+        if next(events[kind]) == (kill_at and kind == kill_at[0] and kill_at[1]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    compute = Channel.vector
+
+    def counted(self, found):
+        vector = compute(self, found)
         os.write(counter, b".")
+        happened("vector")
         return vector
 
-    SpatialPyramidFeatures.vector = counted  # type: ignore[method-assign]
+    Channel.vector = counted  # type: ignore[method-assign]
+    roots = (str(folder), str(output.parent))
+
+    def watch(event, arguments):
+        if event in ("open", "os.rename", "os.remove") and str(arguments[0]).startswith(roots):
+            os.write(files, b".")
+            happened("file")
+
+    files = os.open(log.with_suffix(".files"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    sys.addaudithook(watch)
     app(["train", str(folder), "-o", str(output), "--cache", str(cache), *options])
 
 
@@ -53,63 +80,56 @@ class Trainer:
 
     def __init__(self, folder, place, shard, estimate=False):
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["lrrspm.evaluation.protocol", "lrrspm.cli"])
+        self._context.set_forkserver_preload(["lrrspm.evaluation", "lrrspm.cli"])
         self.folder, self.place, self.shard = folder, place, shard
         self.options = QUICK if estimate else SMALL
         self.models = 2 if estimate else 1
         self.vectors = self.models * len(find_images(folder)[0])
 
-    def start(self, name, cache=None):
-        """A run with an output, a log and a store of that name."""
+    def start(self, name, cache=None, kill_at=None):
+        """Start a run with an output, a log and a store of that name."""
         output, log, own = (self.place / f"{name}.{kind}" for kind in ("model", "log", "cache"))
-        arguments = (self.folder, output, cache or own, log, self.shard, self.options)
+        arguments = (self.folder, output, cache or own, log, self.shard, self.options, kill_at)
         process = self._context.Process(target=train, args=arguments)
-        process.start()
+        # The server's socket must have a short name, however long that of the temporary folder is.
+        with mock.patch.object(tempfile, "tempdir", "/tmp"):
+            process.start()
         return process
 
     def finish(self, name, process=None):
-        """Wait for a run, and for how its model came out."""
+        """Wait for a run, and return the digest of its model."""
         process = process or self.start(name)
         process.join()
         assert process.exitcode == 0
-        return hashlib.sha256((self.place / f"{name}.model").read_bytes()).hexdigest()
+        return hash_file(self.place / f"{name}.model")
 
-    def wait_for(self, vectors, name, process):
-        """Wait until so many vectors have been computed."""
-        while self.computed(name) < vectors and process.is_alive():
-            time.sleep(0.001)
-
-    def computed(self, name):
-        log = self.place / f"{name}.log"
+    def count(self, kind, name):
+        """Return the number of events of all runs of that name."""
+        log = self.place / f"{name}.{ {'vector': 'log', 'file': 'files'}[kind] }"
         return log.stat().st_size if log.exists() else 0
 
 
 def kill_at_random_moments(trainer, kills, seed=0):
-    """Kill runs, let the next ones end; returns how much was done when they were killed."""
-    trainer.finish("first")  # whatever is compiled and loaded once
-    start = time.perf_counter()
+    """Kill runs and let the next ones end; returns how many vectors had been computed."""
     expected = trainer.finish("whole")
-    duration = time.perf_counter() - start
-    assert trainer.computed("whole") == trainer.vectors
+    assert trainer.count("vector", "whole") == trainer.vectors
     rng = random.Random(seed)
     done_before: list[int] = []
-    while len(done_before) < kills:
-        name = f"killed{len(done_before)}"
-        process = trainer.start(name)
-        if len(done_before) % 2:  # every other one while vectors are computed
-            trainer.wait_for(rng.randrange(1, trainer.vectors), name, process)
-        else:
-            time.sleep(rng.uniform(0.05, 0.95) * duration)
-        process.kill()
+    for number in range(kills):
+        name = f"killed{number}"
+        kind = ("vector", "file")[number % 2]
+        # The last few file events may come in another number: threads open what they need.
+        moment = rng.randrange(1, max(2, round(0.95 * trainer.count(kind, "whole"))))
+        process = trainer.start(name, kill_at=(kind, moment))
         process.join()
-        if process.exitcode == -signal.SIGKILL:  # it may have ended just before
-            model = trainer.place / f"{name}.model"
-            assert not model.exists() or hash_file(model) == expected
-            done_before.append(trainer.computed(name))
-            assert trainer.finish(name) == expected
-            twice = trainer.computed(name) - trainer.vectors
-            # One shard of each model, and the vector that each other thread holds in its hands.
-            assert 0 <= twice <= trainer.models * trainer.shard + JOBS - 1, done_before
+        assert process.exitcode == -signal.SIGKILL
+        model = trainer.place / f"{name}.model"
+        assert not model.exists() or hash_file(model) == expected
+        done_before.append(trainer.count("vector", name))
+        assert trainer.finish(name) == expected
+        twice = trainer.count("vector", name) - trainer.vectors
+        # Of each model a shard that was not full, and what had not been taken from the threads.
+        assert 0 <= twice <= trainer.models * (trainer.shard + AHEAD), done_before
         for path in trainer.place.glob(f"{name}.*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     return done_before
@@ -120,24 +140,24 @@ def hash_file(path):
 
 
 @pytest.mark.parametrize("estimate", [False, True])
-def test_killed_runs_go_on(pictures, tmp_path, estimate):
-    trainer = Trainer(pictures, tmp_path, 8, estimate)
+def test_killed_runs_resume(image_folder, tmp_path, estimate):
+    trainer = Trainer(image_folder, tmp_path, 8, estimate)
     assert len(kill_at_random_moments(trainer, kills=2)) == 2
 
 
 @pytest.mark.parametrize("estimate", [False, True])
-def test_killed_runs_on_real_images_go_on(data_dir, tmp_path, estimate):
+def test_killed_runs_on_real_images_resume(data_dir, tmp_path, estimate):
     for folder in (data_dir / "LS").iterdir():
         (tmp_path / "LS" / folder.name).mkdir(parents=True)
-        for picture in sorted(folder.iterdir())[:10]:
-            (tmp_path / "LS" / folder.name / picture.name).symlink_to(picture)
+        for image in sorted(folder.iterdir())[:10]:
+            (tmp_path / "LS" / folder.name / image.name).symlink_to(image)
     trainer = Trainer(tmp_path / "LS", tmp_path, SHARD, estimate)
     done_before = kill_at_random_moments(trainer, kills=10)
     assert any(trainer.models * SHARD < done < trainer.vectors for done in done_before)
 
 
-def test_processes_share_a_store(pictures, tmp_path, capfd):
-    trainer = Trainer(pictures, tmp_path, shard=5)
+def test_processes_share_a_store(image_folder, tmp_path, capfd):
+    trainer = Trainer(image_folder, tmp_path, shard=5)
     expected = trainer.finish("alone")
     shared = tmp_path / "shared"
     names = [f"run{i}" for i in range(4)]
@@ -148,12 +168,12 @@ def test_processes_share_a_store(pictures, tmp_path, capfd):
     (vectors,) = (shelf for shelf in contents(shared) if shelf["kind"] == "vectors")
     assert vectors["arrays"] >= 36
     assert trainer.finish("later", trainer.start("later", shared)) == expected
-    assert trainer.computed("later") == 0
+    assert trainer.count("vector", "later") == 0
 
 
-def started(*arguments, **settings):
+def started(*arguments, program=("-m", "lrrspm"), **settings):
     return subprocess.Popen(
-        [sys.executable, "-m", "lrrspm", *map(str, arguments)],
+        [sys.executable, *program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -166,18 +186,33 @@ def left_over(folder):
     return [path for path in folder.rglob("*") if path.is_file() and path.name.startswith(".")]
 
 
+SIGNALED = """
+import itertools, os, sys
+
+sent, number, folder, *arguments = sys.argv[1:]
+opened = itertools.count(1)
+
+def watch(event, given):
+    if event == "open" and str(given[0]).startswith(folder) and next(opened) == int(number):
+        os.kill(os.getpid(), int(sent))
+
+from lrrspm.cli import app
+
+sys.addaudithook(watch)
+app(arguments)
+"""
+"""Runs a command that is sent a signal when it opens its n-th file in the folder of images."""
+
+
 @pytest.mark.parametrize(("sent", "options"), [(signal.SIGINT, ["--json"]), (signal.SIGTERM, [])])
-def test_stopped_by_a_signal(pictures, tmp_path, sent, options):
+@pytest.mark.parametrize("number", [1, 50])  # while digests are computed, and while images are read
+def test_stopped_by_a_signal(image_folder, tmp_path, sent, options, number):
     output = tmp_path / "out" / "m"
     output.parent.mkdir()
-    cache = tmp_path / "cache"
-    slow = ["--step", "1", "--codebook-size", "3000"]
-    process = started("train", pictures, "-o", output, "--cache", cache, *slow, *options)
-    while not cache.exists() and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(0.3)
-    process.send_signal(sent)
-    printed, said = process.communicate(timeout=60)
+    slow = ["--step", "4", "--codebook-size", "256"]
+    command = ["train", image_folder, "-o", output, "--cache", tmp_path / "cache", *slow, *options]
+    with started(int(sent), number, image_folder, *command, program=["-c", SIGNALED]) as process:
+        printed, said = process.communicate()
     assert process.returncode == 1
     assert said.splitlines()[-1] == "error: stopped"
     assert "Traceback" not in said
@@ -196,18 +231,22 @@ def test_stopped_by_a_signal(pictures, tmp_path, sent, options):
         (OSError(5, "Input/output error", "a.png"), "a.png: Input/output error"),
     ],
 )
-def test_an_exception_in_a_worker(pictures, tmp_path, monkeypatch, error, message):
-    calls = []
+def test_an_exception_in_a_worker(image_folder, tmp_path, monkeypatch, error, message):
+    place = 20
+    bad = read_image(find_images(image_folder)[0][place])
+    met = []
 
-    def fails(*_):
-        calls.append(1)
-        if len(calls) == 50:  # amid the second pass
-            raise error
-        return dense_sift(*_)
+    def fails(image, *rest):
+        if np.array_equal(image, bad):
+            met.append(1)
+            if len(met) == 2:  # in the second pass
+                raise error
+        return dense_sift(image, *rest)
 
-    monkeypatch.setattr("lrrspm.features.dense_sift", fails)
-    arguments = ["train", pictures, "-o", tmp_path / "m", "--cache", tmp_path / "c", *SMALL]
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    arguments = ["train", image_folder, "-o", tmp_path / "m", "--cache", tmp_path / "c", *SMALL]
+    with monkeypatch.context() as patch:
+        patch.setattr("lrrspm.descriptors.sift.dense_sift", fails)
+        result = CliRunner().invoke(app, [str(a) for a in arguments])
     assert result.exit_code == 1
     if message is None:
         assert result.exception is error  # a bug is shown as one
@@ -216,23 +255,22 @@ def test_an_exception_in_a_worker(pictures, tmp_path, monkeypatch, error, messag
     assert not (tmp_path / "m").exists()
     assert left_over(tmp_path) == []
     assert not [t for t in threading.enumerate() if t.name.startswith("lrrspm")]
-    # What was done is kept.
-    monkeypatch.setattr("lrrspm.features.dense_sift", dense_sift)
+    # The vectors of the images before it are kept, but for those of its own chunk.
     arrays = {shelf["kind"]: shelf["arrays"] for shelf in contents(tmp_path / "c")}
-    assert arrays["vectors"] >= 50 - 36 - JOBS
+    assert place - CHUNK < arrays["vectors"] <= place
     assert CliRunner().invoke(app, [str(a) for a in arguments]).exit_code == 0
 
 
 @pytest.fixture(scope="module")
-def plain_model(pictures, tmp_path_factory):
-    """What train writes where there is room; and numba has written all that it keeps."""
+def plain_model(image_folder, tmp_path_factory):
+    """What train writes where there is room; numba has then written all it caches."""
     path = tmp_path_factory.mktemp("plain") / "m"
-    CliRunner().invoke(app, ["train", str(pictures), "-o", str(path), *SMALL])
+    CliRunner().invoke(app, ["train", str(image_folder), "-o", str(path), *SMALL])
     return path.read_bytes()
 
 
 def train_with_small_files(size, *arguments):
-    """``lrrspm train``; a limit on the size of files stands in for a full disk."""
+    """Run ``lrrspm train``; a limit on the size of files stands in for a full disk."""
 
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -241,32 +279,32 @@ def train_with_small_files(size, *arguments):
     return process.communicate()[1], process.returncode
 
 
-def test_no_room_for_the_model(pictures, tmp_path, plain_model):
+def test_no_room_for_the_model(image_folder, tmp_path, plain_model):
     output = tmp_path / "m"
     output.write_text("old")
-    said, code = train_with_small_files(len(plain_model) - 1, pictures, "-o", output)
+    said, code = train_with_small_files(len(plain_model) - 1, image_folder, "-o", output)
     assert code == 1
     assert said == f"error: {output}: File too large\n"
     assert output.read_text() == "old"
     assert left_over(tmp_path) == []
 
 
-def test_no_room_for_the_store(pictures, tmp_path, plain_model):
+def test_no_room_for_the_store(image_folder, tmp_path, plain_model):
     cache, output = tmp_path / "c", tmp_path / "m"
     room = len(plain_model)  # not enough for a shard of samples
-    said, code = train_with_small_files(room, pictures, "-o", output, "--cache", cache)
+    said, code = train_with_small_files(room, image_folder, "-o", output, "--cache", cache)
     assert code == 0, said
     assert said.count("warning") == 1
-    assert f"{cache}: cannot be written to (File too large); going on" in said
+    assert f"{cache}: cannot write (File too large); going on without" in said
     assert output.read_bytes() == plain_model
     assert left_over(tmp_path) == []
 
 
-def test_no_room_for_a_picture(pictures, tmp_path, monkeypatch):
+def test_no_room_for_a_drawing(image_folder, tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"No space left on device: .*out\.png"):
         draw_predictions(tmp_path / "out.png", paths[:2], labels[:2], labels[:2])
@@ -274,17 +312,17 @@ def test_no_room_for_a_picture(pictures, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_no_room_for_what_is_printed(pictures, model_path):
-    command = f"{sys.executable} -m lrrspm predict {model_path} {pictures} --csv > /dev/full"
+def test_no_room_for_standard_output(image_folder, model_path):
+    command = f"{sys.executable} -m lrrspm predict {model_path} {image_folder} --csv > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == "error: [Errno 28] No space left on device\n"
 
 
-def test_read_only_targets(pictures, tmp_path, monkeypatch):
+def test_read_only_targets(image_folder, tmp_path, monkeypatch):
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
-    if os.geteuid() == 0:  # root may write everywhere; let it be told otherwise
+    if os.geteuid() == 0:  # root may write everywhere, so pretend that it may not
         make = Path.mkdir
 
         def refuse(self, *arguments, **named):
@@ -296,9 +334,12 @@ def test_read_only_targets(pictures, tmp_path, monkeypatch):
         monkeypatch.setattr(Path, "mkdir", refuse)
     for options, message in (
         (["-o", locked / "m"], f"{locked / 'm'}: its folder is read-only"),
-        (["-o", tmp_path / "m", "--cache", locked / "c"], f"{locked / 'c'}: cannot be made"),
+        (
+            ["-o", tmp_path / "m", "--cache", locked / "c"],
+            f"{locked / 'c'}: cannot become a feature store",
+        ),
     ):
-        arguments = ["train", pictures, *options, *SMALL]
+        arguments = ["train", image_folder, *options, *SMALL]
         result = CliRunner().invoke(app, [str(a) for a in arguments])
         assert result.exit_code == 1
         assert message in result.stderr

@@ -1,4 +1,4 @@
-"""Names of files and classes that are long, odd, or no text at all."""
+"""Names of files and classes that are long, odd, or not valid text."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ NAMES = [
     b" two  spaces .png",
     b"new\nline.png",
     b"return\r.png",
-    b"tab\tand \x1b[31m colour.png",
+    b"tab\tand \x1b[31m color.png",
     b'comma, "quotes".png',
     b"-dash.png",
     b"[bold]brackets[red].png",
@@ -30,18 +30,18 @@ NAMES = [
 
 
 @pytest.fixture
-def odd(pictures, tmp_path):
-    """Folder of one picture under many names."""
+def odd(image_folder, tmp_path):
+    """A folder with one image under many names."""
     folder = os.fsencode(tmp_path / "odd")
     os.mkdir(folder)
     for name in NAMES:
         assert len(name) <= 255
-        shutil.copy(pictures / "dots" / "00.png", os.path.join(folder, name))
+        shutil.copy(image_folder / "dots" / "00.png", os.path.join(folder, name))
     return tmp_path / "odd"
 
 
 def run(*arguments, code=0):
-    """What a command prints, as bytes."""
+    """Return what a command prints, as bytes."""
     result = CliRunner().invoke(app, [os.fsdecode(a) for a in arguments])
     assert result.exit_code == code, result.output
     return result.stdout_bytes
@@ -74,26 +74,26 @@ def test_names_go_through_tables(odd, model_path):
     assert len(lines) == len(NAMES)
     for shown in (
         "new\\nline.png", "no text \\udcff\\udcfe\\udc80.png", "snow ☃ and 🦊.png",
-        "[bold]brackets[red].png", "\\x1b[31m colour.png", "x" * 251,
+        "[bold]brackets[red].png", "\\x1b[31m color.png", "x" * 251,
     ):  # fmt: skip
         assert sum(shown in line for line in lines) == 1, shown
     assert "\x1b" not in text
 
 
-def test_a_name_that_begins_with_a_dash_can_be_given(odd, model_path, monkeypatch):
+def test_a_name_that_starts_with_a_dash(odd, model_path, monkeypatch):
     monkeypatch.chdir(odd)
     assert b"-dash.png" in run("predict", "--csv", os.path.abspath(model_path), "--", "-dash.png")
 
 
-def test_class_names_that_are_no_text(pictures, tmp_path):
+def test_class_names_that_are_not_valid_text(image_folder, tmp_path):
     names = [b"no text \xff", b"new\nline", "🦊".encode()]
     root = tmp_path / "classes"
     root.mkdir()
     for name, kind in zip(names, ("across", "along", "dots"), strict=True):
-        shutil.copytree(pictures / kind, root / os.fsdecode(name))
+        shutil.copytree(image_folder / kind, root / os.fsdecode(name))
     model = os.fsencode(tmp_path) + b"/model \xff.lrrspm"
     fast = ["--codebook-size", "8", "--jobs", "1"]
-    assert b"36 pictures, 3 classes" in run("train", root, "-o", model, *fast)
+    assert b"36 images, 3 classes" in run("train", root, "-o", model, *fast)
 
     text = run("info", model).decode(errors="surrogateescape")
     for shown in ("no text \\udcff: 12", "new\\nline: 12", "🦊: 12"):
@@ -101,20 +101,20 @@ def test_class_names_that_are_no_text(pictures, tmp_path):
     found = json.loads(run("info", model, "--json"))
     assert sorted(os.fsencode(name) for name in found["classes"]) == sorted(names)
 
-    picture = os.path.join(os.fsencode(root), names[0], b"00.png")
-    found = json.loads(run("predict", model, picture, "--json"))
+    image = os.path.join(os.fsencode(root), names[0], b"00.png")
+    found = json.loads(run("predict", model, image, "--json"))
     assert os.fsencode(found["predictions"][0]["label"]) == names[0]
-    rows = list(csv.reader(io.StringIO(os.fsdecode(run("predict", model, picture, "--csv")))))
-    assert [os.fsencode(value) for value in rows[1][:2]] == [picture, names[0]]
-    assert "no text \\udcff" in run("predict", model, picture).decode()
+    rows = list(csv.reader(io.StringIO(os.fsdecode(run("predict", model, image, "--csv")))))
+    assert [os.fsencode(value) for value in rows[1][:2]] == [image, names[0]]
+    assert "no text \\udcff" in run("predict", model, image).decode()
     assert "no text \\udcff" in run("score", model, root).decode()
     assert json.loads(run("score", model, root, "--json"))["accuracy"]["mean"] == 100
 
 
-def test_links_in_circles_end(pictures, model_path, tmp_path):
+def test_links_in_circles(image_folder, model_path, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "up").symlink_to(tmp_path)
-    (tmp_path / "a" / "good.png").symlink_to(pictures / "dots" / "00.png")
+    (tmp_path / "a" / "good.png").symlink_to(image_folder / "dots" / "00.png")
     (tmp_path / "a" / "self.png").symlink_to("self.png")
     (tmp_path / "a" / "nowhere.png").symlink_to("gone.png")
     (tmp_path / "b").symlink_to("c")

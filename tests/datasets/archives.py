@@ -6,7 +6,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -181,6 +181,7 @@ class Server:
     content: bytes = b""
     cuts: list[int] = field(default_factory=list)
     ranges: bool = True
+    length: bool = True
     status: int = 200
     asked: list[str | None] = field(default_factory=list)
     port: int = 0
@@ -213,10 +214,12 @@ class Server:
         if start:
             whole = len(self.content)
             request.send_header("Content-Range", f"bytes {start}-{whole - 1}/{whole}")
-        request.send_header("Content-Length", str(len(self.content) - start))
+        if self.length:
+            request.send_header("Content-Length", str(len(self.content) - start))
         request.end_headers()
         cut = self.cuts.pop(0) if self.cuts else len(self.content)
-        request.wfile.write(self.content[start : start + cut])
+        with suppress(OSError):  # the client may have had enough
+            request.wfile.write(self.content[start : start + cut])
         request.close_connection = True
 
 

@@ -250,3 +250,25 @@ def test_a_killed_run_leaves_nothing_under_the_final_name(server, monkeypatch, t
     assert locate("LS", tmp_path) is None
     fetch("LS", tmp_path)
     assert contents(tmp_path) == {f"LS/{path}": data for path, data in MADE["LS"].files.items()}
+
+
+def test_a_download_is_no_longer_than_the_set(server, monkeypatch, tmp_path):
+    """COIL20 has 1 MB here; the server sends more, whether it says so or not."""
+    for length in (True, False):
+        server.serve(monkeypatch, "COIL20", bytes(2_000_001), None)
+        server.length = length
+        with pytest.raises(ValueError, match="more than 2,000,000 bytes"):
+            fetch("COIL20", tmp_path)
+        assert contents(tmp_path) == {}
+
+
+def test_single_bytes_are_given_up(server, monkeypatch, tmp_path):
+    server.serve(monkeypatch, "LS", MADE["LS"].archive)
+    server.cuts = [1] * 1000
+    with pytest.raises(UnreachableError, match=r"the connection broke 30 times; run .* again"):
+        fetch("LS", tmp_path)
+    assert len(server.asked) == 30
+    server.cuts = []
+    fetch("LS", tmp_path)
+    assert server.asked[30] == "bytes=30-"
+    assert contents(tmp_path / "LS") == MADE["LS"].files

@@ -9,6 +9,7 @@ import zipfile
 
 import pytest
 
+from benchmarks.attacks.images import pax_archive
 from lrrspm.datasets import DATASETS, fetch, locate
 from lrrspm.datasets.catalogue import labeler
 from lrrspm.datasets.unpack import HostileArchiveError, Limits, unpack
@@ -108,3 +109,24 @@ def test_damaged_archives_are_named(tmp_path):
         target.mkdir()
         with pytest.raises(ValueError, match="archive: not an archive, or damaged"):
             unpack(file, target, lambda path: path.parent.name, Limits(10, 10**6))
+
+
+def test_long_headers_are_refused(tmp_path):
+    pax_archive(tmp_path / "archive", 2**24)
+    (tmp_path / "target").mkdir()
+    with pytest.raises(ValueError, match="header of more than 1,048,576 bytes"):
+        unpack(tmp_path / "archive", tmp_path / "target", lambda _: None, Limits(9, 10**9))
+
+
+def test_long_names_and_members_are_read(tmp_path):
+    """The limit of headers does not count what the files hold."""
+    name = "/".join(["bedroom"] * 100) + "/1.jpg"
+    files = {name: os.urandom(3 * 2**20), "bedroom/2.jpg": b"x", "other": bytes(2**22)}
+    (tmp_path / "archive").write_bytes(pack_tar(files, "w:gz"))
+    (tmp_path / "target").mkdir()
+    label_of = labeler(DATASETS["LS"])
+    assert unpack(tmp_path / "archive", tmp_path / "target", label_of, Limits(10, 10**8)) == 2
+    assert contents(tmp_path / "target") == {
+        "bedroom/1.jpg": files[name],
+        "bedroom/2.jpg": b"x",
+    }

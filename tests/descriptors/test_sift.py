@@ -60,7 +60,7 @@ def test_agrees_with_naive(height, width, step, patch_size, contrast, seed):
     raw, values, x, y = naive.dense_sift(image, step, patch_size)
     np.testing.assert_array_equal(found.x, x)
     np.testing.assert_array_equal(found.y, y)
-    # A raw norm of 1 is where the normalisation jumps; rounding decides there.
+    # A raw norm of 1 is where the normalization jumps; rounding decides there.
     clear = np.abs(np.linalg.norm(raw, axis=1) - 1) > 1e-4
     np.testing.assert_allclose(found.values[clear], values[clear], atol=3e-6, rtol=0)
 

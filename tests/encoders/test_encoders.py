@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrrspm import LLCEncoder, LRREncoder, VQEncoder, dense_sift
-from lrrspm.encoders.base import _truncate
+from lrrspm.encoders.lrr import _truncate
 from tests import naive
 
 
@@ -66,8 +66,19 @@ def test_zero_sum_keeps_the_positive_entries():
     np.testing.assert_array_equal(codes, [[1, 0, 0.5, 0]])
 
 
+def test_entries_exactly_at_the_threshold_are_kept():
+    codes = np.array([[0.5, 0.25, 0.75], [-0.5, -0.25, -0.75]], np.float32)
+    _truncate(codes, np.array([0.5, -0.5], np.float32))
+    np.testing.assert_array_equal(codes, [[0.5, 0, 0.75], [-0.5, 0, -0.75]])
+    # The same through the encoder, in numbers that binary fractions hold exactly:
+    # with D = I and lambda 1 a code is half its descriptor; its mean is 1, its sum 4.
+    encoder = LRREncoder(regularization=1, threshold=1, codebook=np.eye(4)).fit(np.eye(4))
+    codes = encoder.transform([[2, 4, 1, 1], [-2, -4, -1, -1], [2, 2, 2, 2]])
+    np.testing.assert_array_equal(codes, [[1, 2, 0, 0], [-1, -2, 0, 0], [1, 1, 1, 1]])
+
+
 def test_is_the_ridge_solution():
-    """Without truncation c minimises ||x - Dc||^2 + lambda ||c||^2: its gradient is 0."""
+    """Without truncation c minimizes ||x - Dc||^2 + lambda ||c||^2: its gradient is 0."""
     rng = np.random.default_rng(0)
     for k in (5, 200):
         codebook, X = rng.normal(size=(k, 20)), rng.normal(size=(7, 20))
@@ -121,7 +132,7 @@ def test_refitting_forgets():
         ({"regularization": -0.1}, "regularization must be at least 0, got -0.1"),
         ({"threshold": -1}, "threshold must be at least 0"),
         ({"threshold": float("nan")}, "threshold must be at least 0"),
-        ({"codebook_size": 0}, "at least one atom"),
+        ({"codebook_size": 0}, "codebook_size must be at least 1, got 0"),
         ({"codebook": np.zeros((4, 3))}, "codebook has 3 columns, X has 5"),
         ({"codebook": np.full((4, 5), np.nan)}, "NaN"),
     ],

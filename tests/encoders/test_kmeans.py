@@ -10,8 +10,8 @@ from lrrspm.encoders.kmeans import _improve
 from tests import naive
 
 
-def inertia(X, centres):
-    return cdist(X, centres, "sqeuclidean").min(axis=1).sum()
+def inertia(X, centers):
+    return cdist(X, centers, "sqeuclidean").min(axis=1).sum()
 
 
 @settings(deadline=None, max_examples=25)
@@ -24,24 +24,24 @@ def inertia(X, centres):
 def test_an_iteration_agrees_with_naive(n, k, m, seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, m)).astype(np.float32)
-    centres = rng.normal(size=(k, m)).astype(np.float32)
-    moved, total = _improve(X, (X**2).sum(axis=1), centres, None)
-    expected, expected_total = naive.lloyd_step(X, centres)
+    centers = rng.normal(size=(k, m)).astype(np.float32)
+    moved, total = _improve(X, (X**2).sum(axis=1), centers, None)
+    expected, expected_total = naive.lloyd_step(X, centers)
     # A difference of squares in float32 has the error of the squares.
     assert total == pytest.approx(expected_total, rel=1e-5, abs=1e-6 * float((X**2).sum()))
     used = np.zeros(k, bool)
-    used[cdist(X, centres, "sqeuclidean").argmin(axis=1)] = True
+    used[cdist(X, centers, "sqeuclidean").argmin(axis=1)] = True
     np.testing.assert_allclose(moved[used], expected[used], atol=1e-4)
-    if k <= n:  # a centre without descriptors has moved onto one
+    if k <= n:  # a center without descriptors has moved onto one
         assert (cdist(moved[~used], X).min(axis=1) < 1e-6).all()
 
 
 def test_finds_separate_groups():
     rng = np.random.default_rng(0)
     truth = np.array([[0, 0], [10, 0], [0, 10], [10, 10]], float)
-    X = np.concatenate([centre + rng.normal(0, 0.1, (50, 2)) for centre in truth])
-    centres = min((learn_codebook(X, 4, seed) for seed in range(8)), key=lambda c: inertia(X, c))
-    assert cdist(truth, centres).min(axis=1).max() < 0.1
+    X = np.concatenate([center + rng.normal(0, 0.1, (50, 2)) for center in truth])
+    centers = min((learn_codebook(X, 4, seed) for seed in range(8)), key=lambda c: inertia(X, c))
+    assert cdist(truth, centers).min(axis=1).max() < 0.1
 
 
 def test_is_as_good_as_scikit_learn():
@@ -87,21 +87,21 @@ def test_progress_ends_at_the_end():
 def test_larger_than_the_sample():
     X = np.random.default_rng(0).normal(size=(5, 3))
     with pytest.warns(UserWarning, match="only 5 descriptors"):
-        centres = learn_codebook(X, 9, 0)
-    assert inertia(X, centres) < 1e-10
-    assert centres.shape == (5, 3)
+        centers = learn_codebook(X, 9, 0)
+    assert inertia(X, centers) < 1e-10
+    assert centers.shape == (5, 3)
 
 
 def test_duplicates():
     X = np.zeros((500, 4), np.float32)
     X[:3] = np.eye(4)[:3]
-    centres = learn_codebook(X, 4, 0)
-    assert inertia(X, centres) < 1e-10
+    centers = learn_codebook(X, 4, 0)
+    assert inertia(X, centers) < 1e-10
     np.testing.assert_array_equal(learn_codebook(np.zeros((50, 4)), 3, 0), np.zeros((3, 4)))
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="at least one atom"):
+    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
         learn_codebook(np.ones((3, 2)), 0)
     with pytest.raises(ValueError, match="NaN"):
         learn_codebook(np.full((3, 2), np.nan), 2)

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrrspm import SparseEncoder, dense_sift
-from lrrspm.encoders.sparse import learn_dictionary
+from lrrspm._support.parallel import workers
+from lrrspm.encoders import learn_dictionary
 from tests import naive
 
 
@@ -105,10 +106,12 @@ def test_dictionary_learning():
     truth /= np.linalg.norm(truth, axis=1, keepdims=True)
     weights = rng.normal(size=(2000, 12)) * (rng.random((2000, 12)) < 0.15)
     X = (weights @ truth + rng.normal(0, 0.01, (2000, 20))).astype(np.float32)
-    learnt = learn_dictionary(X, 12, 0.05, random_state=0)
-    np.testing.assert_allclose(np.linalg.norm(learnt, axis=1), 1, atol=1e-5)
-    assert np.median(np.abs(truth @ learnt.T).max(axis=1)) > 0.95
-    np.testing.assert_array_equal(learnt, learn_dictionary(X, 12, 0.05, random_state=0, n_jobs=3))
+    learned = learn_dictionary(X, 12, 0.05, random_state=0)
+    np.testing.assert_allclose(np.linalg.norm(learned, axis=1), 1, atol=1e-5)
+    assert np.median(np.abs(truth @ learned.T).max(axis=1)) > 0.95
+    with workers(3) as executor:
+        threaded = learn_dictionary(X, 12, 0.05, random_state=0, executor=executor)
+    np.testing.assert_array_equal(learned, threaded)
 
     def cost(**parameters):
         encoder = SparseEncoder(12, sparsity=0.05, random_state=0, **parameters).fit(X)
@@ -128,7 +131,7 @@ def test_dictionary_learning():
         ({"ridge": -1}, "ridge must be positive"),
         ({"n_neighbors": 0}, "n_neighbors must be at least 1"),
         ({"dictionary": "magic"}, "dictionary must be"),
-        ({"codebook_size": 0}, "at least one atom"),
+        ({"codebook_size": 0}, "codebook_size must be at least 1"),
     ],
 )
 def test_bad_parameters(parameters, message):

@@ -3,7 +3,8 @@ import pytest
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
 from lrrspm._support.stages import Stages
-from lrrspm.evaluation.protocol import (
+from lrrspm.evaluation import (
+    Skipped,
     class_accuracies,
     count_confusions,
     evaluate,
@@ -49,13 +50,13 @@ def test_confusions_of_names_in_any_order():
     np.testing.assert_array_equal(count_confusions(names, names, names), np.eye(12))
 
 
-def test_each_split_is_a_plain_fit_and_predict(pictures):
+def test_each_split_is_a_plain_fit_and_predict(image_folder):
     """Sharing the work over splits changes nothing: same bits as one by one."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
     result = evaluate(paths, labels, small(n_jobs=2, C=0.001), 2, 3, seed=5)
     y = np.array(labels)
     for seed, found in zip(
-        np.random.SeedSequence(5).generate_state(3) >> 1, result["accuracy"]["splits"], strict=True
+        np.random.SeedSequence(5).generate_state(3) >> 1, result.accuracies, strict=True
     ):
         train = split_by_class(y, 2, int(seed))
         test = np.setdiff1d(np.arange(len(y)), train)
@@ -67,21 +68,24 @@ def test_each_split_is_a_plain_fit_and_predict(pictures):
 
 
 @pytest.mark.parametrize("shared_codebook", [False, True])
-def test_result(pictures, shared_codebook):
-    paths, labels = find_images(pictures)
+def test_result(image_folder, shared_codebook):
+    paths, labels = find_images(image_folder)
     stages = Stages()
     result = evaluate(paths, labels, small(), 4, 2, shared_codebook, stages=stages)
-    assert result["accuracy"]["mean"] > 90
-    assert result["accuracy"]["std"] >= 0
-    assert len(result["accuracy"]["splits"]) == 2
-    assert set(result["seconds"]) == {"read", "sift", "codebook", "encode", "train", "test"}
-    assert (result["images"], result["classes"]) == (36, 3)
-    assert np.sum(result["confusion"]) == 2 * 3 * 8
-    assert evaluate(paths, labels, small(), 4, 1)["accuracy"]["std"] is None
+    assert result.mean > 90
+    assert result.std is not None
+    assert result.std >= 0
+    assert len(result.accuracies) == 2
+    assert set(result.seconds) == {"read", "describe", "codebook", "encode", "train", "test"}
+    assert result.images == 36
+    assert result.class_names == ["across", "along", "dots"]
+    assert result.confusion.sum() == 2 * 3 * 8
+    assert result.parameters["shared_codebook"] is shared_codebook
+    assert evaluate(paths, labels, small(), 4, 1).std is None
 
 
-def test_shared_codebook_sees_every_image(pictures, sample_sizes):
-    paths, labels = find_images(pictures)
+def test_shared_codebook_sees_every_image(image_folder, sample_sizes):
+    paths, labels = find_images(image_folder)
     classifier = ImageClassifier(LRREncoder(codebook_size=8), n_samples=10**6)
     evaluate(paths, labels, classifier, 4, 2, shared_codebook=True)
     assert sample_sizes == [36 * 36]
@@ -89,49 +93,52 @@ def test_shared_codebook_sees_every_image(pictures, sample_sizes):
     assert sample_sizes[1:] == [12 * 36] * 2
 
 
-def test_images_are_read_twice_whatever_the_number_of_splits(pictures, reads):
-    paths, labels = find_images(pictures)
+def test_images_are_read_twice_whatever_the_number_of_splits(image_folder, reads):
+    paths, labels = find_images(image_folder)
     evaluate(paths, labels, small(), 4, 3)
     seeds = [int(s) for s in np.random.SeedSequence(0).generate_state(3) >> 1]
     trained_on = {i for s in seeds for i in split_by_class(np.array(labels), 4, s).tolist()}
     assert len(reads) == len(trained_on) + len(paths)
 
 
-def test_train_with_estimate(pictures):
-    paths, labels = find_images(pictures)
+def test_train_with_estimate(image_folder):
+    paths, labels = find_images(image_folder)
     model = small(random_state=0)
-    accuracy = train_with_estimate(paths, labels, model)
-    assert accuracy is not None
-    assert accuracy > 80
-    assert model.summary_["held_out"] == {"accuracy": accuracy, "images": 6}
+    estimate, skipped = train_with_estimate(paths, labels, model)
+    assert estimate is not None
+    assert estimate.mean > 80
+    assert skipped == []
+    assert model.summary_["held_out"] == {"accuracy": estimate.mean, "images": 6}
     assert model.summary_["images"] == 36
     # The estimate changes nothing about the model.
     plain = small(random_state=0)
-    assert train_with_estimate(paths, labels, plain, estimate=False) is None
+    assert train_with_estimate(paths, labels, plain, estimate=False).estimate is None
     np.testing.assert_array_equal(plain.decision_function(paths), model.decision_function(paths))
 
 
-def test_too_few_images_for_an_estimate(pictures):
-    paths, labels = find_images(pictures)
+def test_too_few_images_for_an_estimate(image_folder):
+    paths, labels = find_images(image_folder)
     model = small(random_state=0)
-    assert train_with_estimate(paths[10:14], labels[10:14], model) is None
+    assert train_with_estimate(paths[10:14], labels[10:14], model).estimate is None
     assert set(model.predict(paths[10:14])) == {"across", "along"}
 
 
-def test_score_model(pictures):
-    paths, labels = find_images(pictures)
+def test_score_model(image_folder):
+    paths, labels = find_images(image_folder)
     model = small(random_state=0).fit(paths, labels)
-    skipped: dict[int, str] = {}
-    result = score_model(model, [*paths, "missing.png"], [*labels, "dots"], Stages(), skipped)
-    assert result["accuracy"]["mean"] == 100
-    assert result["images"] == 36
-    assert skipped == {36: "no such file"}
-    some = score_model(model, paths[:12], labels[:12], Stages(), {})
-    assert some["per_class"] == {"across": 100}
+    result = score_model(model, [*paths, "missing.png"], [*labels, "dots"], Stages(), skip=True)
+    assert result.mean == 100
+    assert result.images == 36
+    assert result.skipped == [Skipped("missing.png", "no such file")]
+    some = score_model(model, paths[:12], labels[:12], Stages())
+    assert some.per_class == {"across": 100}
+    assert some.skipped == []
     with pytest.raises(ValueError, match="does not know these classes: bee; it knows: across"):
-        score_model(model, paths[:1], ["bee"], Stages(), {})
+        score_model(model, paths[:1], ["bee"], Stages())
     with pytest.raises(ValueError, match="none of the images could be read"):
-        score_model(model, ["missing.png"], ["dots"], Stages(), {})
+        score_model(model, ["missing.png"], ["dots"], Stages(), skip=True)
+    with pytest.raises(ValueError, match=r"missing\.png: no such file"):
+        score_model(model, ["missing.png"], ["dots"], Stages())
 
 
 @pytest.mark.parametrize(
@@ -141,4 +148,4 @@ def test_score_model(pictures):
 def test_real_images(data_dir, name, train_per_class, at_least):
     paths, labels = find_images(data_dir / name)
     result = evaluate(paths, labels, ImageClassifier(n_jobs=-1), train_per_class, 1)
-    assert result["accuracy"]["mean"] >= at_least
+    assert result.mean >= at_least

@@ -7,14 +7,16 @@ import pytest
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
 from lrrspm._support.stages import Stages
-from lrrspm.evaluation.mistakes import MOST, Measured, find_mistakes
-from lrrspm.evaluation.protocol import (
+from lrrspm.evaluation import (
     evaluate_all,
+    find_mistakes,
+    most_confident,
     score_model,
     split_by_class,
     split_seeds,
     train_with_estimate,
 )
+from lrrspm.evaluation.mistakes import MOST
 from tests.conftest import mixed_up
 
 
@@ -23,16 +25,16 @@ def small(**parameters):
 
 
 def knowing(*classes):
-    """A classifier of which only the classes are known."""
+    """A classifier that has only its classes."""
     model = ImageClassifier()
     model.classes_ = np.array(classes)
     return model
 
 
 @pytest.fixture(scope="module")
-def mixed(pictures, tmp_path_factory):
-    """Paths and labels of pictures of which some lie in the wrong folder."""
-    return find_images(mixed_up(pictures, tmp_path_factory.mktemp("mixed") / "set"))
+def mixed(image_folder, tmp_path_factory):
+    """Paths and labels of images, some of which are in the wrong folder."""
+    return find_images(mixed_up(image_folder, tmp_path_factory.mktemp("mixed") / "set"))
 
 
 def test_by_hand():
@@ -57,7 +59,7 @@ def test_by_hand_with_two_classes():
     assert (found.score, found.true_score, found.lead) == (2, -2, 4)
 
 
-def test_no_more_than_the_surest():
+def test_no_more_than_the_most_confident():
     scores = np.arange(1, 41) / 10
     paths = [str(i) for i in range(40)]
     found = find_mistakes(knowing("a", "b"), paths, np.array(["a"] * 40), scores)
@@ -70,17 +72,12 @@ def test_each_mistake_is_its_models(mixed, methods, shared_codebook):
     paths, labels = mixed
     classifiers = [
         ImageClassifier(method=name, n_samples=500).set_params(
-            encoder=ImageClassifier(method=name).new_features().encoder.set_params(codebook_size=8)
+            channels__0__encoder__codebook_size=8
         )
         for name in methods
     ]
-    measured: list[Measured] = []
-    results = evaluate_all(
-        paths, labels, classifiers, 4, 3, shared_codebook, seed=2, measured=measured
-    )
-    assert [one.result for one in measured] == results
     seeds = split_seeds(2, 3)
-    for one in measured:
+    for one in evaluate_all(paths, labels, classifiers, 4, 3, shared_codebook, seed=2):
         assert 0 < len(one.mistakes) <= MOST
         assert len({m.path for m in one.mistakes}) == len(one.mistakes)
         assert [m.lead for m in one.mistakes] == sorted(m.lead for m in one.mistakes)[::-1]
@@ -96,46 +93,39 @@ def test_each_mistake_is_its_models(mixed, methods, shared_codebook):
             assert found == pytest.approx([mistake.score, mistake.true_score], abs=1e-4)
 
 
-def test_keeping_mistakes_changes_no_result(mixed):
-    paths, labels = mixed
-    plain, kept = (
-        evaluate_all(paths, labels, [small()], 4, 2, measured=measured)[0]
-        for measured in (None, list[Measured]())
+def test_the_most_confident_of_several_splits():
+    """One per image, the one with the largest lead."""
+    model = knowing("a", "b")
+    first, second = (
+        find_mistakes(model, ["p", "q"], np.array(["a", "a"]), np.array(scores), split)
+        for split, scores in ((1, [1.0, 3.0]), (2, [2.0, 0.5]))
     )
-    plain.pop("seconds")
-    kept.pop("seconds")
-    assert plain == kept
+    found = most_confident([*first, *second])
+    assert [(m.path, m.split, m.lead) for m in found] == [("q", 1, 6), ("p", 2, 4)]
 
 
-def test_of_an_estimate(mixed):
+def test_mistakes_of_an_estimate(mixed):
     paths, labels = mixed
     model = small().set_params(random_state=1)
-    measured: list[Measured] = []
-    accuracy = train_with_estimate(paths, labels, model, measured=measured)
-    ((result, mistakes),) = measured
-    assert result["accuracy"] == {"mean": accuracy, "std": None, "splits": [accuracy]}
-    assert result["images"] == model.summary_["held_out"]["images"] == np.sum(result["confusion"])
-    wrong = np.sum(result["confusion"]) - np.trace(result["confusion"])
-    assert len(mistakes) == wrong > 0
-    # The second model's, which did not learn from the picture.
-    assert all(m.model is not model for m in mistakes)
-    measured.clear()
-    train_with_estimate(paths, labels, small(), estimate=False, measured=measured)
-    assert measured == []
+    result, _ = train_with_estimate(paths, labels, model)
+    assert result is not None
+    assert (result.std, result.accuracies) == (None, [result.mean])
+    assert result.images == model.summary_["held_out"]["images"] == result.confusion.sum()
+    wrong = result.confusion.sum() - np.trace(result.confusion)
+    assert len(result.mistakes) == wrong > 0
+    # The second model's, which was not trained on the image.
+    assert all(m.model is not model for m in result.mistakes)
+    assert train_with_estimate(paths, labels, small(), estimate=False).estimate is None
 
 
-def test_of_a_model_that_is_scored(mixed, pictures, tmp_path):
-    model = small().fit(*find_images(pictures))
+def test_mistakes_of_a_saved_model(mixed, image_folder, tmp_path):
+    model = small().fit(*find_images(image_folder))
     paths, labels = mixed
-    measured: list[Measured] = []
     gone = str(shutil.copy(paths[0], tmp_path / "gone.png"))
     (tmp_path / "gone.png").unlink()
-    skipped: dict[int, str] = {}
-    result = score_model(model, [gone, *paths], ["dots", *labels], Stages(), skipped, measured)
-    assert list(skipped) == [0]
-    (one,) = measured
-    assert one.result == result
-    found = {m.path: (m.label, m.predicted) for m in one.mistakes}
+    result = score_model(model, [gone, *paths], ["dots", *labels], Stages(), skip=True)
+    assert [one.path for one in result.skipped] == [gone]
+    found = {m.path: (m.label, m.predicted) for m in result.mistakes}
     predicted = model.predict(paths).tolist()
     wrong = {
         path: (label, guess)

@@ -1,4 +1,4 @@
-"""Unreadable pictures: left out as if they were not there, listed, and too many refused."""
+"""Unreadable images: left out as if they were not there, listed, and too many refused."""
 
 import errno
 import json
@@ -8,12 +8,14 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
+from lrrspm import ImageClassifier, LRREncoder, find_images
 from lrrspm._support.stages import Stages
 from lrrspm.cli import app
-from lrrspm.evaluation.protocol import RESTART, evaluate, train_with_estimate
-from lrrspm.images import ImageError
+from lrrspm.evaluation import Skipped, evaluate, train_with_estimate
+from lrrspm.evaluation.unreadable import RESTART
+from lrrspm.images import ImageError, read_pixels
 from tests.cache.stores import counts
+from tests.conftest import replace_reader
 
 FAST = ["--codebook-size", "8", "--jobs", "2"]
 
@@ -29,25 +31,25 @@ def small(**parameters):
 
 
 @pytest.fixture
-def folder(pictures, tmp_path):
-    """The made pictures and one that is none, 1 of 37."""
-    shutil.copytree(pictures, tmp_path / "pictures")
-    (tmp_path / "pictures" / "along" / "05b.png").write_text("no picture")
-    return tmp_path / "pictures"
+def folder(image_folder, tmp_path):
+    """The made images and a file that is not one, 1 of 37."""
+    shutil.copytree(image_folder, tmp_path / "images")
+    (tmp_path / "images" / "along" / "05b.png").write_text("not an image")
+    return tmp_path / "images"
 
 
 def add_bad(folder, count):
     for i in range(count):
-        (folder / "dots" / f"bad{i}.png").write_text("no picture")
+        (folder / "dots" / f"bad{i}.png").write_text("not an image")
 
 
 @pytest.mark.parametrize("estimate", [[], ["--no-estimate"]])
-def test_model_is_that_of_the_others_alone(folder, pictures, tmp_path, estimate):
+def test_model_is_that_of_the_others_alone(folder, image_folder, tmp_path, estimate):
     result = run("train", folder, "-o", tmp_path / "m", *FAST, *estimate, code=3)
-    assert "m: 36 pictures, 3 classes" in result.stdout
+    assert "m: 36 images, 3 classes" in result.stdout
     assert "05b.png: not an image of a known format" in result.stderr
-    assert "1 of 37 files were skipped" in result.stderr
-    run("train", pictures, "-o", tmp_path / "plain", *FAST, *estimate)
+    assert "skipped 1 of 37 files" in result.stderr
+    run("train", image_folder, "-o", tmp_path / "plain", *FAST, *estimate)
     assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
     found = json.loads(run("train", folder, "-o", tmp_path / "m", *FAST, "--json", code=3).stdout)
     assert found["images"] == 36
@@ -55,43 +57,43 @@ def test_model_is_that_of_the_others_alone(folder, pictures, tmp_path, estimate)
     assert "not an image" in found["skipped"][0]["reason"]
 
 
-def test_what_was_left_out_is_told_of_when_the_rest_fails(folder):
-    (folder / "across" / "00.png").write_text("no picture")
+def test_a_failure_without_the_skipped_images_names_them(folder):
+    (folder / "across" / "00.png").write_text("not an image")
     arguments = ["--train-per-class", 11, "--on-error", "skip", *FAST]
     result = run("evaluate", folder, *arguments, code=1)
     assert "class 'across' has 11 images" in result.stderr
-    assert "left out 2 that cannot be read" in result.stderr
+    assert "left out 2 unreadable images" in result.stderr
     assert "05b.png: not an image of a known format" in result.stderr
 
 
-def test_the_share_that_is_allowed_is_allowed(pictures, tmp_path):
-    """Of 40 pictures 2 are exactly 5 %."""
-    shutil.copytree(pictures, tmp_path / "pictures")
+def test_exactly_the_allowed_share_is_allowed(image_folder, tmp_path):
+    """2 of 40 images are exactly 5 %."""
+    shutil.copytree(image_folder, tmp_path / "images")
     for name in ("x.png", "y.png"):
-        source = tmp_path / "pictures" / "dots" / "00.png"
+        source = tmp_path / "images" / "dots" / "00.png"
         shutil.copy(source, source.with_name(name))
-    add_bad(tmp_path / "pictures", 2)
-    arguments = ["train", tmp_path / "pictures", "-o", tmp_path / "m", "--no-estimate", *FAST]
+    add_bad(tmp_path / "images", 2)
+    arguments = ["train", tmp_path / "images", "-o", tmp_path / "m", "--no-estimate", *FAST]
     run(*arguments, code=3)
-    add_bad(tmp_path / "pictures", 3)
+    add_bad(tmp_path / "images", 3)
     assert "3 of 41 images cannot be read, more than 5 %" in run(*arguments, code=1).stderr
 
 
 @pytest.mark.parametrize("command", [["train", "-o", "m"], ["evaluate", "--train-per-class", 3]])
-def test_copies_are_warned_of(pictures, tmp_path, monkeypatch, command):
+def test_copies_cause_a_warning(image_folder, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(pictures, "pictures")
-    shutil.copy("pictures/dots/00.png", "pictures/along/copy.png")
-    result = run(command[0], "pictures", *command[1:], *FAST)
+    shutil.copytree(image_folder, "images")
+    shutil.copy("images/dots/00.png", "images/along/copy.png")
+    result = run(command[0], "images", *command[1:], *FAST)
     assert "warning: the same image in several classes (1)" in result.stderr
     assert "warning: copies of other files (1)" in result.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--shared-codebook"], ["--method", "all"]])
-def test_evaluation_is_that_of_the_others_alone(folder, pictures, options):
+def test_evaluation_is_that_of_the_others_alone(folder, image_folder, options):
     arguments = ["--train-per-class", 3, "--splits", 2, "--C", 0.001, "--json", *FAST, *options]
     found = json.loads(run("evaluate", folder, *arguments, code=3).stdout)
-    expected = json.loads(run("evaluate", pictures, *arguments).stdout)
+    expected = json.loads(run("evaluate", image_folder, *arguments).stdout)
     assert len(found.pop("skipped")) == 1
     assert expected.pop("skipped") == []
     for result in (found, expected):
@@ -100,26 +102,25 @@ def test_evaluation_is_that_of_the_others_alone(folder, pictures, options):
     assert found == expected
 
 
-def test_a_bad_picture_that_no_split_trains_on(pictures, tmp_path):
-    """It is met only when all are encoded, which is then no more than a false start."""
-    paths, labels = find_images(pictures)
-    (tmp_path / "bad.png").write_text("no picture")
+def test_a_bad_image_that_no_split_trains_on(image_folder, tmp_path):
+    """It is found only when all are encoded; that work starts again."""
+    paths, labels = find_images(image_folder)
+    (tmp_path / "bad.png").write_text("not an image")
     expected = evaluate(paths, labels, small(C=0.001), 1, 1)
     for place in range(len(paths)):
         some = [*paths[:place], str(tmp_path / "bad.png"), *paths[place:]]
         of_some = [*labels[:place], labels[place], *labels[place:]]
-        skipped: dict[int, str] = {}
         stages = Stages()
-        found = evaluate(some, of_some, small(C=0.001), 1, 1, stages=stages, skipped=skipped)
-        assert found["seconds"] == pytest.approx(stages.seconds)
-        assert found["seconds"].keys() == {RESTART, *expected["seconds"]}
-        assert found["confusion"] == expected["confusion"]
-        assert list(skipped) == [place]
+        found = evaluate(some, of_some, small(C=0.001), 1, 1, stages=stages, max_skipped=1)
+        assert found.seconds == pytest.approx(stages.seconds)
+        assert found.seconds.keys() == {RESTART, *expected.seconds}
+        assert found.confusion.tolist() == expected.confusion.tolist()
+        assert [one.path for one in found.skipped] == [some[place]]
 
 
-def test_good_pictures_are_read_twice_and_no_more(pictures, reads):
-    paths, labels = find_images(pictures)
-    train_with_estimate(paths, labels, small(), skipped={})
+def test_good_images_are_read_twice_and_no_more(image_folder, reads):
+    paths, labels = find_images(image_folder)
+    train_with_estimate(paths, labels, small(), max_skipped=1)
     assert len(reads) == 2 * len(paths)
 
 
@@ -156,13 +157,13 @@ def test_stop_at_the_first(folder, tmp_path, model_path):
     run("train", folder, "-o", tmp_path / "m", "--on-error", "sometimes", code=2)
 
 
-def test_a_class_that_is_gone(folder, pictures, tmp_path):
+def test_a_class_without_readable_images(folder, image_folder, tmp_path):
     shutil.rmtree(folder / "dots")
     (folder / "dots").mkdir()
     add_bad(folder, 1)
     result = run("train", folder, "-o", tmp_path / "m", *FAST, "--on-error", "skip", code=3)
     assert "warning: left out classes without readable images: dots" in result.stderr
-    assert "24 pictures, 2 classes" in result.stdout
+    assert "24 images, 2 classes" in result.stdout
 
 
 def test_nothing_can_be_read(tmp_path):
@@ -174,10 +175,10 @@ def test_nothing_can_be_read(tmp_path):
 
 
 @pytest.mark.parametrize(("at", "name"), [(0, "bad.png"), (20, "bad.png"), (36, "missing.png")])
-def test_with_a_cache(pictures, tmp_path, reads, at, name):
-    """The second time nothing but what cannot be read is read."""
-    paths, labels = find_images(pictures)
-    (tmp_path / "bad.png").write_text("no picture")
+def test_with_a_cache(image_folder, tmp_path, reads, at, name):
+    """The second run reads only what cannot be read."""
+    paths, labels = find_images(image_folder)
+    (tmp_path / "bad.png").write_text("not an image")
     bad = str(tmp_path / name)
     plain = small()
     train_with_estimate(paths, labels, plain)
@@ -187,59 +188,59 @@ def test_with_a_cache(pictures, tmp_path, reads, at, name):
     for _ in range(2):
         del reads[:]
         model = small(cache=tmp_path / "cache")
-        train_with_estimate(paths, labels, model, skipped={})
+        train_with_estimate(paths, labels, model, max_skipped=1)
         model.save(tmp_path / "m")
         assert (tmp_path / "m").read_bytes() == (tmp_path / "plain").read_bytes()
-        # Of the first try, with it, nothing is left but the reason.
+        # Of the first try, with the bad image, only the reason is kept.
         kept = {"codebooks": 2, "samples": 0, "vectors": 72}
         known = {"unreadable": 1} if name == "bad.png" else {}
         assert counts(tmp_path / "cache") == {**kept, **known}
     assert reads == [bad]
 
 
-def test_a_cache_remembers_what_no_split_trains_on(pictures, tmp_path, reads):
-    paths, labels = find_images(pictures)
-    (tmp_path / "bad.png").write_text("no picture")
+def test_a_cache_remembers_what_no_split_trains_on(image_folder, tmp_path, reads):
+    paths, labels = find_images(image_folder)
+    (tmp_path / "bad.png").write_text("not an image")
     some, of_some = [*paths, str(tmp_path / "bad.png")], [*labels, "dots"]
     expected = evaluate(paths, labels, small(C=0.001), 1, 2)
     for _ in range(2):
         del reads[:]
         model = small(C=0.001, cache=tmp_path / "cache")
-        found = evaluate(some, of_some, model, 1, 2, skipped={})
-        assert found["confusion"] == expected["confusion"]
+        found = evaluate(some, of_some, model, 1, 2, max_skipped=1)
+        assert found.confusion.tolist() == expected.confusion.tolist()
     assert reads == [some[-1]]
-    # Another codebook is not begun with it either.
+    # No other codebook is started with it either.
     del reads[:]
-    evaluate(some, of_some, model.set_params(encoder__codebook_size=9), 1, 2, skipped={})
+    evaluate(
+        some, of_some, model.set_params(channels__0__encoder__codebook_size=9), 1, 2, max_skipped=1
+    )
     assert reads[0] == some[-1]
     assert reads.count(some[-1]) == 1
 
 
-def test_a_cache_does_not_decide_what_can_be_read(pictures, tmp_path, monkeypatch):
+def test_a_cache_does_not_decide_what_can_be_read(image_folder, tmp_path, monkeypatch):
     """A disk that failed once may work again, on the same bytes."""
-    paths, labels = find_images(pictures)
+    paths, labels = find_images(image_folder)
 
-    def fails(path, max_side):
-        if path == paths[7]:
-            raise ImageError(path, "cannot be read: the disk is tired")
-        return read_image(path, max_side)
+    def fails(image, *rest, **named):
+        if image == paths[7]:
+            raise ImageError(image, "cannot be read: the disk is tired")
+        return read_pixels(image, *rest, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr("lrrspm.features.read_image", fails)
-        skipped: dict[int, str] = {}
-        train_with_estimate(paths, labels, small(cache=tmp_path / "cache"), skipped=skipped)
-        assert skipped == {7: "cannot be read: the disk is tired"}
-    skipped = {}
+        replace_reader(patch, fails)
+        model = small(cache=tmp_path / "cache")
+        skipped = train_with_estimate(paths, labels, model, max_skipped=1).skipped
+        assert skipped == [Skipped(paths[7], "cannot be read: the disk is tired")]
     for name, cache in (("cached", tmp_path / "cache"), ("plain", None)):
         model = small(cache=cache)
-        train_with_estimate(paths, labels, model, skipped=skipped)
+        assert train_with_estimate(paths, labels, model, max_skipped=1).skipped == []
         model.save(tmp_path / name)
-    assert skipped == {}
     assert (tmp_path / "cached").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
-def test_stopped_while_it_begins_again(folder, tmp_path, reads, monkeypatch):
-    """What was drawn without the unreadable picture is found by the next run."""
+def test_interrupted_while_it_starts_again(folder, tmp_path, reads, monkeypatch):
+    """The next run finds what was sampled without the unreadable image."""
     paths, labels = find_images(folder)
     bad = str(folder / "along" / "05b.png")
 
@@ -249,23 +250,23 @@ def test_stopped_while_it_begins_again(folder, tmp_path, reads, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(LRREncoder, "learn", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
-    # Nine or ten of twelve, and all, of the second try alone.
+            train_with_estimate(paths, labels, small(cache=tmp_path / "c"), max_skipped=1)
+    # Ten of twelve per class, and all, from the second try alone.
     assert counts(tmp_path / "c")["samples"] == 30 + 36
     del reads[:]
-    train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+    train_with_estimate(paths, labels, small(cache=tmp_path / "c"), max_skipped=1)
     good = [path for path in paths if path != bad]
     assert reads == [bad, *good]  # once, for the vectors
 
 
-def test_a_full_disk_is_said_once_for_both_tries(folder, tmp_path, monkeypatch):
+def test_a_full_disk_causes_one_warning_for_both_tries(folder, tmp_path, monkeypatch):
     def fail(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     paths, labels = find_images(folder)
-    monkeypatch.setattr("lrrspm.cache.store._write_quickly", fail)
+    monkeypatch.setattr("lrrspm.cache.store.write_quickly", fail)
     with pytest.warns(UserWarning, match="No space left on device") as caught:
-        train_with_estimate(paths, labels, small(cache=tmp_path / "c"), skipped={})
+        train_with_estimate(paths, labels, small(cache=tmp_path / "c"), max_skipped=1)
     with pytest.warns(UserWarning, match="No space left on device") as caught_too:
-        evaluate(paths, labels, small(cache=tmp_path / "c"), 3, 2, skipped={})
+        evaluate(paths, labels, small(cache=tmp_path / "c"), 3, 2, max_skipped=1)
     assert (len(caught), len(caught_too)) == (1, 1)

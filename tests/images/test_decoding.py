@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from lrrspm import load_model, read_image
 from lrrspm.cli import app
-from lrrspm.images import decoding
-from lrrspm.images.decoding import ImageError, TooLargeError
+from lrrspm.images import ImageError, TooLargeError, decoding
+from lrrspm.images.strict import Strict
 from tests.conftest import draw
 
 UNDONE_BY = {
@@ -169,7 +169,7 @@ def test_a_truncated_jpeg_is_refused_or_complete(tmp_path, monkeypatch):
 
 
 def test_the_last_thread_restores_pillows_switch():
-    strict = decoding._Strict()
+    strict = Strict()
     assert ImageFile.LOAD_TRUNCATED_IMAGES is False
     with strict:
         ImageFile.LOAD_TRUNCATED_IMAGES = True  # another library, meanwhile
@@ -193,7 +193,7 @@ def test_a_jpeg_of_very_many_scans_is_refused(tmp_path):
     path = tmp_path / "a.jpg"
     smooth(48, 64).save(path, progressive=True)
     content = path.read_bytes()
-    assert decoding._count_scans(content) == content.count(b"\xff\xda") > 3
+    assert content.count(b"\xff\xda") > 3
     last = content.rindex(b"\xff\xda")
     # A comment that looks like the end hides nothing.
     path.write_bytes(

@@ -102,3 +102,10 @@ def test_expand_paths(tmp_path):
     assert expand_paths([tmp_path / "list.csv"]) == [str(tmp_path / "3.png")]
     with pytest.raises(ImageError, match="a folder without images"):
         read_image(tmp_path / "empty")
+
+
+def test_a_nul_character_in_a_csv_file_is_named_with_its_line(tmp_path):
+    for rows in (1, 1000):  # near the beginning, and far behind
+        (tmp_path / "a.csv").write_bytes(b"a.jpg,cat\n" * rows + b"b\0.jpg,dog\n")
+        with pytest.raises(ValueError, match=rf"a\.csv, line {rows + 1}: a NUL character"):
+            find_images(tmp_path / "a.csv")

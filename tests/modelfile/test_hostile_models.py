@@ -1,4 +1,4 @@
-"""Model files that were made to do harm: all are refused, quickly, in little memory."""
+"""Model files made to do harm: all are refused, quickly, in little memory."""
 
 import io
 import json
@@ -11,14 +11,14 @@ import zipfile
 import joblib
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
-from lrrspm import load_model
+from lrrspm import Channel, ImageClassifier, LLCEncoder, LRREncoder, load_model
 from lrrspm.cli import app
 from lrrspm.modelfile.container import MAX_HEADER, ModelFileError, write_model
-from tests.conftest import run_alone
-from tests.modelfile.test_modelfile import header, rewrite
+from tests.conftest import draw, run_alone
+from tests.modelfile.hostile import CHANGES, CHANNELS
+from tests.modelfile.models import FORMAT_1, header, rewrite
 
 LOAD_ALL = """
 import json, resource, sys, time
@@ -30,13 +30,13 @@ load_model(good)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 found = {}
 for path in paths:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         load_model(path)
         message = None
     except ModelFileError as error:
         message = str(error)
-    found[path] = (message, time.perf_counter() - start)
+    found[path] = (message, time.process_time() - start)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(json.dumps([found, after - before]))
 """
@@ -53,7 +53,7 @@ class Evil:
 
 
 def raw(head, data=b"", length=None):
-    """A safetensors file of any header, be it true or not."""
+    """Return a safetensors file with any header, true or not."""
     text = head if isinstance(head, bytes) else json.dumps(head).encode()
     return struct.pack("<Q", len(text) if length is None else length) + text + data
 
@@ -63,7 +63,7 @@ def tensor(shape, start, end, dtype="F32"):
 
 
 def containers(good, canary):
-    """Files of another kind, or whose outer layer lies."""
+    """Return files of another kind, or whose outer layer lies."""
     evil = Evil(canary)
     packed, archive = io.BytesIO(), io.BytesIO()
     joblib.dump(evil, packed)
@@ -71,8 +71,9 @@ def containers(good, canary):
         file.writestr("model/data.pkl", pickle.dumps(evil))
     objects = io.BytesIO()
     np.save(objects, np.array([evil], dtype=object), allow_pickle=True)
-    text = json.dumps(header(good))
-    meta = {"__metadata__": {"lrrspm": text}}
+    description = header(good)
+    book = "codebook" if description["format"] == 1 else "channels.0.codebook"
+    meta = {"__metadata__": {"lrrspm": json.dumps(description)}}
     content = good.read_bytes()
     size = struct.unpack("<Q", content[:8])[0]
     return {
@@ -92,109 +93,49 @@ def containers(good, canary):
         "header of many tensors": raw(
             {f"{i:06}": tensor([0], 0, 0) for i in range(MAX_HEADER // 80)} | meta
         ),
-        "header that is no text": raw(b"\xff\xfe{}"),
+        "header that is not text": raw(b"\xff\xfe{}"),
         "header that is a list": raw(b"[]"),
         "truncated": content[: len(content) // 2],
         "one byte more": content + b"\0",
         "overlapping tensors": raw(
-            {**meta, "codebook": tensor([2, 128], 0, 1024), "svm.coef": tensor([2], 4, 12)},
+            {**meta, book: tensor([2, 128], 0, 1024), "svm.coef": tensor([2], 4, 12)},
             bytes(1024),
         ),
-        "tensor beyond the file": raw({**meta, "codebook": tensor([2**30, 128], 0, 2**39)}),
-        "overflowing shape": raw({**meta, "codebook": tensor([2**62, 4, 2**62], 0, 16)}, bytes(16)),
-        "negative shape": raw({**meta, "codebook": tensor([-2, -128], 0, 1024)}, bytes(1024)),
-        "offsets backwards": raw({**meta, "codebook": tensor([1], 8, 4)}, bytes(8)),
-        "hole between tensors": raw({**meta, "codebook": tensor([1], 4, 8)}, bytes(8)),
-        "unknown dtype": raw({**meta, "codebook": tensor([1], 0, 4, "PICKLE")}, bytes(4)),
+        "tensor beyond the file": raw({**meta, book: tensor([2**30, 128], 0, 2**39)}),
+        "overflowing shape": raw({**meta, book: tensor([2**62, 4, 2**62], 0, 16)}, bytes(16)),
+        "negative shape": raw({**meta, book: tensor([-2, -128], 0, 1024)}, bytes(1024)),
+        "offsets backwards": raw({**meta, book: tensor([1], 8, 4)}, bytes(8)),
+        "hole between tensors": raw({**meta, book: tensor([1], 4, 8)}, bytes(8)),
+        "unknown dtype": raw({**meta, book: tensor([1], 0, 4, "PICKLE")}, bytes(4)),
         "no metadata": content[:8] + b"{" + b" " * (size - 2) + b"}" + content[8 + size :],
-        "metadata that is no text": raw({"__metadata__": {"lrrspm": {"a": 1}}}),
+        "metadata that is not text": raw({"__metadata__": {"lrrspm": {"a": 1}}}),
+        **descriptions(content, size, json.dumps(description)),
     }
 
 
-def descriptions(model_arrays):
-    """Changes to the description and the arrays of a good model."""
-    half = {name: array.astype(np.float16) for name, array in model_arrays.items()}
-
-    def longest(d, _):
-        d["classes"] = ["a" * 10**6, *(f"b{i:06}" for i in range(10**5))]
-
-    return {
-        "newer format": lambda d, a: d.update(format=2),
-        "format that is a text": lambda d, a: d.update(format="1"),
-        "no parameters": lambda d, a: d.pop("parameters"),
-        "no step": lambda d, a: d["parameters"].pop("step"),
-        "no encoder": lambda d, a: d.pop("encoder"),
-        "no codebook": lambda d, a: a.pop("codebook"),
-        "one array more": lambda d, a: a.update(extra=np.zeros(3, np.float32)),
-        "array named as a path": lambda d, a: a.update({"../canary": np.zeros(3, np.float32)}),
-        "encoder named as a path": lambda d, a: d["encoder"].update(type="/etc/passwd"),
-        "encoder named as a function": lambda d, a: d["encoder"].update(type="os.mkdir"),
-        "codebook named as a path": lambda d, a: d["encoder"]["parameters"].update(codebook="x"),
-        "method that is code": lambda d, a: d["parameters"].update(method="__import__('os')"),
-        "giant patch": lambda d, a: d["parameters"].update(patch_size=2**20),
-        "giant step": lambda d, a: d["parameters"].update(step=2**64),
-        "giant pyramid": lambda d, a: d["parameters"].update(levels=[2**40]),
-        "many levels": lambda d, a: d["parameters"].update(levels=[1] * 10**5),
-        "half a step": lambda d, a: d["parameters"].update(step=2.5),
-        "true as a number": lambda d, a: d["parameters"].update(step=True),
-        "half precision": lambda d, a: a.update(half),
-        "whole numbers": lambda d, a: a.update(codebook=a["codebook"].astype(np.int32)),
-        "not a number": lambda d, a: a["encoder.projection"].__setitem__((0, 0), np.nan),
-        "infinite": lambda d, a: a["svm.coef"].__setitem__((0, 0), np.inf),
-        "no atoms": lambda d, a: a.update(codebook=a["codebook"][:0]),
-        "short atoms": lambda d, a: a.update(codebook=a["codebook"][:, :64].copy()),
-        "fewer classes": lambda d, a: d.update(classes=d["classes"][:2]),
-        "very long class name": longest,
-        "classes that are objects": lambda d, a: d.update(classes=[10**30, 10**31, 10**32]),
-        "summary that is a list": lambda d, a: d.update(summary=[1, 2]),
-        "no library": lambda d, a: d.pop("library"),
-        "library that is a novel": lambda d, a: d.update(library="0" * 10**5),
-        "superfluous parameter": lambda d, a: d["parameters"].update(hook="os.mkdir"),
-        "negative count": lambda d, a: d["summary"].update(images=-5),
-        "estimate that is true": lambda d, a: d["summary"].update(
-            held_out={"accuracy": True, "images": 3}
-        ),
-        "counts that are no numbers": lambda d, a: d["summary"].update(images="many"),
-        "estimate that is no percentage": lambda d, a: d["summary"].update(
-            held_out={"accuracy": 1e300, "images": 3}
-        ),
+def descriptions(content, size, text):
+    """Return files whose description cannot be parsed, some of them good otherwise."""
+    files = {
+        name: raw({"__metadata__": {"lrrspm": description}})
+        for name, description in {
+            "description that is not JSON": "{",
+            "deep description": "[" * 10**6,
+            "description with NaN": text.replace("0.98", "NaN"),
+            "description with a long number": text.replace("0.98", "9" * 10**5),
+        }.items()
     }
-
-
-@pytest.fixture(scope="module")
-def hostile(model_path, tmp_path_factory):
-    """The files, and the folder that appears should one of them be obeyed."""
-    folder = tmp_path_factory.mktemp("hostile")
-    canary = folder / "canary"
-    made = []
-    for name, content in containers(model_path, canary).items():
-        (folder / name).write_bytes(content)
-        made.append(folder / name)
-    for name, change in descriptions(load_file(model_path)).items():
-        made.append(rewrite(model_path, folder / name, change))
-    text = json.dumps(header(model_path))
-    for name, description in {
-        "description that is no JSON": "{",
-        "deep description": "[" * 10**6,
-        "description with NaN": text.replace("0.98", "NaN"),
-        "description with a long number": text.replace("0.98", "9" * 10**5),
-    }.items():
-        (folder / name).write_bytes(raw({"__metadata__": {"lrrspm": description}}))
-        made.append(folder / name)
-    # Whole models but for one thing.
-    content = model_path.read_bytes()
-    size = struct.unpack("<Q", content[:8])[0]
     whole, data = json.loads(content[8 : 8 + size]), content[8 + size :]
     nan = {"lrrspm": text.replace("0.98", "NaN", 1)}
-    for name, bytes_ in {
-        "whole but for a NaN": raw({**whole, "__metadata__": nan}, data),
-        "whole but for a padded header": raw(content[8 : 8 + size] + b" " * MAX_HEADER, data),
-    }.items():
-        (folder / name).write_bytes(bytes_)
-        made.append(folder / name)
-    # A file that is as large as it says, but takes no room on the disk.
+    files["good but for a NaN"] = raw({**whole, "__metadata__": nan}, data)
+    files["good but for a padded header"] = raw(content[8 : 8 + size] + b" " * MAX_HEADER, data)
+    return files
+
+
+def make_special_files(folder, good):
+    """Make what is not a plain file, or is larger than the disk space it takes."""
     size = 2**33
-    content = raw({"__metadata__": {"lrrspm": text}, "codebook": tensor([2**24, 128], 0, size)})
+    meta = {"__metadata__": {"lrrspm": json.dumps(header(good))}}
+    content = raw({**meta, "channels.0.codebook": tensor([2**24, 128], 0, size)})
     with (folder / "sparse file").open("wb") as file:
         file.write(content)
         file.truncate(len(content) + size)
@@ -202,55 +143,109 @@ def hostile(model_path, tmp_path_factory):
     os.mkfifo(folder / "pipe")
     (folder / "link to a device").symlink_to("/dev/zero")
     (folder / "link to itself").symlink_to("link to itself")
-    made += [
-        folder / name
-        for name in ("sparse file", "folder", "pipe", "link to a device", "link to itself")
+
+
+@pytest.fixture(scope="module")
+def two_channels(tmp_path_factory):
+    """A small model of two channels with codebooks of different sizes."""
+    rng = np.random.default_rng(0)
+    images = [draw(kind, rng) for kind in ("across", "along", "dots") for _ in range(3)]
+    channels = [
+        Channel(LRREncoder(codebook_size=4), levels=(1,)),
+        Channel(LLCEncoder(codebook_size=5), levels=(1, 2), weight=2.0),
     ]
-    return made, canary
+    path = tmp_path_factory.mktemp("model") / "two.lrrspm"
+    model = ImageClassifier(channels=channels, n_samples=500, random_state=0)
+    model.fit(images, np.repeat(["a", "b", "c"], 3)).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def hostile(model_path, two_channels, tmp_path_factory):
+    """The files by name, and the folder that appears if one of them is obeyed."""
+    root = tmp_path_factory.mktemp("hostile")
+    canary = root / "canary"
+    for source, name, changes in (
+        (FORMAT_1, "format 1", CHANGES),
+        (model_path, "format 2", CHANGES),
+        (two_channels, "two channels", CHANNELS),
+    ):
+        folder = root / name
+        folder.mkdir()
+        for target, change in changes.items():
+            rewrite(source, folder / target, change)
+        for target, content in containers(source, canary).items() if changes is CHANGES else ():
+            (folder / target).write_bytes(content)
+    make_special_files(root / "format 2", model_path)
+    made = [path for folder in sorted(root.iterdir()) for path in sorted(folder.iterdir())]
+    return {str(path.relative_to(root)): path for path in made}, canary
 
 
 def test_all_are_refused(hostile, model_path):
     made, canary = hostile
-    assert len(made) >= 50
-    done = run_alone(LOAD_ALL, json.dumps([str(path) for path in (model_path, *made)]))
+    assert len(made) >= 150
+    done = run_alone(LOAD_ALL, json.dumps([str(path) for path in (model_path, *made.values())]))
     assert done.returncode == 0, done.stderr
     found, growth = json.loads(done.stdout)
-    for path in made:
-        message, seconds = found[str(path)]
-        assert message is not None, f"{path.name} was loaded"
+    for name, path in made.items():
+        message, cpu_seconds = found[str(path)]
+        assert message is not None, f"{name} was loaded"
         assert message.startswith(f"{path}: ")
         assert len(message) < 1000
-        assert seconds < 1, path.name
+        assert cpu_seconds < 1, name
     assert growth * (1 if sys.platform == "darwin" else 1024) < 200e6
     assert not canary.exists()
     # The canary would have sung.
-    pickle.loads((canary.parent / "pickle").read_bytes())
+    pickle.loads(made["format 2/pickle"].read_bytes())
     assert canary.exists()
+
+
+BOTH = {
+    "good but for a NaN": "NaN is not a number",
+    "good but for a padded header": "at most 4,194,304 are read",
+    "one array more": "it has the arrays",
+    "superfluous parameter": "it has the parameters",
+    "newer format": "upgrade lrrspm",
+    "pickle": "it was not opened",
+    "giant pyramid": "levels",
+    "half precision": "holds F16",
+    "negative count": "not whole numbers",
+    "no library": "no library version",
+}
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    {
-        "whole but for a NaN": "NaN is no number",
-        "whole but for a padded header": "at most 4,194,304 are read",
-        "one array more": "it has the arrays",
-        "superfluous parameter": "it has the parameters",
-        "newer format": "upgrade lrrspm",
-        "pickle": "it was not opened",
-        "giant pyramid": "levels",
-        "half precision": "holds F16",
-        "negative count": "no whole numbers",
-        "no library": "which lrrspm wrote it",
-    }.items(),
+    [
+        *((f"format {version}/{name}", BOTH[name]) for version in (1, 2) for name in BOTH),
+        ("two channels/descriptor of another package", "needs the package 'their-package'"),
+        ("two channels/encoder of another package", "needs the package 'their-package'"),
+        ("two channels/pooling of another package", "needs the package 'their-package'"),
+        ("two channels/unknown descriptor", "unknown descriptor 'Evil'"),
+        ("two channels/unknown encoder", "unknown encoder 'Evil'"),
+        ("two channels/unknown pooling", "unknown pooling 'Evil'"),
+        ("two channels/no channels", "channels must be a list of 1 to 64"),
+        ("two channels/65 channels", "channels must be a list of 1 to 64"),
+        ("two channels/channels that are not a list", "channels must be a list of 1 to 64"),
+        ("two channels/a thousand levels", "levels must be a list of 1 to 64"),
+        ("two channels/weight of 0", "weight must be positive"),
+        ("two channels/negative weight", "weight must be positive"),
+        ("two channels/weight that is true", "the weight is True"),
+        ("two channels/weights whose sum overflows", "weights is too large"),
+        ("two channels/one key more", "a channel has the keys"),
+        ("two channels/a part with one key more", "a part has the keys"),
+        ("two channels/channels in another order", "expected"),
+        ("two channels/more levels than the SVM has columns for", "the SVM has 29 columns"),
+        ("two channels/codebook of another number of atoms", "channels.0.projection has shape"),
+    ],
 )
 def test_the_reason_is_the_right_one(hostile, name, reason):
-    (path,) = (made for made in hostile[0] if made.name == name)
     with pytest.raises(ModelFileError) as caught:
-        load_model(path)
+        load_model(hostile[0][name])
     assert reason in str(caught.value)
 
 
-def test_a_model_cannot_speak_to_the_terminal(model_path, tmp_path):
+def test_a_model_cannot_control_the_terminal(model_path, tmp_path):
     path = rewrite(model_path, tmp_path / "m", lambda d, a: d.update(library="0.1\x1b]0;x\x07"))
     result = CliRunner().invoke(app, ["info", str(path)])
     assert result.exit_code == 0
@@ -258,19 +253,20 @@ def test_a_model_cannot_speak_to_the_terminal(model_path, tmp_path):
     assert r"0.1\x1b]0;x\x07" in result.output
 
 
-def test_a_header_that_nobody_could_read_is_not_written(tmp_path):
-    with pytest.raises(ValueError, match="at most 4,194,304; use fewer classes"):
+def test_a_header_too_long_to_be_read_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="more than 4,194,304; use fewer classes"):
         write_model(tmp_path / "m", {"classes": ["a" * 5_000_000]}, {})
     assert not (tmp_path / "m").exists()
 
 
-def test_the_rewritten_model_is_good_without_a_change(model_path, tmp_path):
-    load_model(rewrite(model_path, tmp_path / "m", lambda d, a: None))
+def test_rewritten_models_are_good_without_a_change(model_path, two_channels, tmp_path):
+    for source in (FORMAT_1, model_path, two_channels):
+        load_model(rewrite(source, tmp_path / "m", lambda d, a: None))
 
 
-def test_a_model_that_is_not_read_to_its_end(model_path, tmp_path):
-    """Every length that a model file can be cut to."""
-    content = model_path.read_bytes()
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_model_cut_at_any_length(model_path, tmp_path, version):
+    content = (FORMAT_1 if version == 1 else model_path).read_bytes()
     for length in range(0, len(content), 503):
         (tmp_path / "m").write_bytes(content[:length])
         with pytest.raises(ModelFileError):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lrrspm.evaluation.protocol import split_seeds
+from lrrspm.evaluation import split_seeds
 from lrrspm.methods import METHODS
 from lrrspm.paper import experiments
 from lrrspm.paper.experiments import (

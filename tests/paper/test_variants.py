@@ -1,5 +1,7 @@
 """Other ways to read and describe images."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -17,6 +19,10 @@ from tests.paper.helpers import (
 pytestmark = pytest.mark.filterwarnings("ignore:.* is not the published set")
 
 
+def gray_of(features, path) -> Any:
+    return features.read(path).gray
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_variants_do_what_they_say(tmp_path, variant):
     path = tmp_path / "large.png"
@@ -25,17 +31,17 @@ def test_variants_do_what_they_say(tmp_path, variant):
     Image.fromarray(pixels).save(path)
     plain = small().codebook_features(None)
     varied = vary(plain, variant)
-    gray = varied.read(path).gray
+    gray = gray_of(varied, path)
     if variant == FLAT:
         described = varied.new_channels()[0].descriptor.describe(gray)
         norms = np.linalg.norm(described.values, axis=1)
         assert norms[norms > 0] == pytest.approx(1, abs=1e-5)
-        usual = np.linalg.norm(dense_sift(plain.read(path).gray).values, axis=1)
+        usual = np.linalg.norm(dense_sift(gray_of(plain, path)).values, axis=1)
         assert 0 < usual[usual > 0].min() < 0.9
         return
     assert gray.shape == ((200, 200) if "200 x 200" in variant else (240, 300))
-    others = [vary(plain, other).read(path).gray for other in READERS if other != variant]
-    others.append(plain.read(path).gray)
+    others = [gray_of(vary(plain, other), path) for other in READERS if other != variant]
+    others.append(gray_of(plain, path))
     same = [np.array_equal(gray, other) for other in others]
     # For a large image, Pillow's bicubic and "enlarged" do the same.
     assert sum(same) == (variant in (BICUBIC, ENLARGED))
@@ -45,7 +51,7 @@ def test_variants_do_what_they_say(tmp_path, variant):
 def test_small_images_keep_their_size_unless_enlarged(root, enlarged):
     path = next((root / "COIL20").rglob("*.png"))
     varied = vary(small().codebook_features(None), ENLARGED if enlarged else BICUBIC)
-    assert varied.read(path).gray.shape == ((300, 300) if enlarged else (32, 32))
+    assert gray_of(varied, path).shape == ((300, 300) if enlarged else (32, 32))
 
 
 def test_unknown_variant():

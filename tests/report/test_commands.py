@@ -17,8 +17,8 @@ from tests.report.reports import FAST, parse, run, typed
 
 
 @pytest.fixture(scope="module")
-def mixed(pictures, tmp_path_factory):
-    return mixed_up(pictures, tmp_path_factory.mktemp("mixed") / "set")
+def mixed(image_folder, tmp_path_factory):
+    return mixed_up(image_folder, tmp_path_factory.mktemp("mixed") / "set")
 
 
 @pytest.fixture(scope="module")
@@ -174,9 +174,9 @@ def test_train(mixed, tmp_path):
     assert "36 in 3 classes, 12 each" in page.text
 
 
-def test_score(model_path, pictures, tmp_path):
+def test_score(model_path, image_folder, tmp_path):
     root = tmp_path / "set"
-    shutil.copytree(pictures, root)
+    shutil.copytree(image_folder, root)
     (root / "dots" / "00.png").rename(root / "across" / "dotty.png")
     arguments = ["score", model_path, root, "--jobs", 1, "--report", tmp_path / "it's <b>.html"]
     run(*arguments)
@@ -195,8 +195,8 @@ def test_score(model_path, pictures, tmp_path):
     assert "weakest class 92.3 % across" in page.text
 
 
-def test_score_without_mistakes(model_path, pictures, tmp_path):
-    run("score", model_path, pictures, "--jobs", 1, "--report", tmp_path / "r.html")
+def test_score_without_mistakes(model_path, image_folder, tmp_path):
+    run("score", model_path, image_folder, "--jobs", 1, "--report", tmp_path / "r.html")
     page = parse(tmp_path / "r.html")
     assert "None: every test image was classified correctly." in page.text
     assert "36 images in 3 classes, 12 each." in page.text
@@ -205,9 +205,9 @@ def test_score_without_mistakes(model_path, pictures, tmp_path):
 
 
 @pytest.mark.parametrize("kinds", [["dots"], ["along", "dots"]])
-def test_score_on_some_of_the_classes(model_path, pictures, tmp_path, kinds):
+def test_score_on_some_of_the_classes(model_path, image_folder, tmp_path, kinds):
     for kind in kinds:
-        shutil.copytree(pictures / kind, tmp_path / "set" / kind)
+        shutil.copytree(image_folder / kind, tmp_path / "set" / kind)
     run("score", model_path, tmp_path / "set", "--jobs", 1, "--report", tmp_path / "r.html")
     page = parse(tmp_path / "r.html")
     rows = page.table("class", "accuracy %")
@@ -275,10 +275,10 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_target_that_cannot_be_written_fails_before_the_work(
-    command, pictures, model_path, tmp_path, reads
+    command, image_folder, model_path, tmp_path, reads
 ):
     target = tmp_path / "none" / "r.html"
-    given = COMMANDS[command](pictures, model_path, tmp_path)
+    given = COMMANDS[command](image_folder, model_path, tmp_path)
     done = run(command, *given, "--report", target, code=1)
     assert f"error: {target}" in done.stderr
     assert reads == []
@@ -286,10 +286,12 @@ def test_a_target_that_cannot_be_written_fails_before_the_work(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_report_replaces_no_other_kind_of_file(command, pictures, model_path, tmp_path, reads):
+def test_a_report_replaces_no_other_kind_of_file(
+    command, image_folder, model_path, tmp_path, reads
+):
     other = tmp_path / "m2.lrrspm"
     other.write_bytes(b"kept")
-    given = COMMANDS[command](pictures, model_path, tmp_path)
+    given = COMMANDS[command](image_folder, model_path, tmp_path)
     for name in ("m2.lrrspm", "html", "report.html.png"):
         run(command, *given, "--report", tmp_path / name, code=2)
     assert reads == []
@@ -297,12 +299,12 @@ def test_a_report_replaces_no_other_kind_of_file(command, pictures, model_path, 
     assert other.read_bytes() == b"kept"
 
 
-def test_a_report_never_replaces_the_model(pictures, model_path, tmp_path):
+def test_a_report_never_replaces_the_model(image_folder, model_path, tmp_path):
     model = shutil.copy(model_path, tmp_path / "m.HTM")
-    run("score", model, pictures, "--report", model, code=2)
+    run("score", model, image_folder, "--report", model, code=2)
     assert model.read_bytes() == model_path.read_bytes()
     named = tmp_path / "n.html"
-    run("train", pictures, "-o", named, "--report", tmp_path / "." / "n.html", code=2)
+    run("train", image_folder, "-o", named, "--report", tmp_path / "." / "n.html", code=2)
     assert os.listdir(tmp_path) == ["m.HTM"]
 
 

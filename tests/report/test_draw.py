@@ -59,9 +59,9 @@ def test_colors_differ_for_color_blind_people():
 
 
 @pytest.fixture(scope="module")
-def shown(model_path, pictures):
+def shown(model_path, image_folder):
     """Return an image, its explanation and its classes."""
-    path = pictures / "dots" / "00.png"
+    path = image_folder / "dots" / "00.png"
     model = load_model(model_path)
     return (
         np.asarray(read_thumbnail(path, 900)),
@@ -139,8 +139,8 @@ def test_any_class_name_can_be_drawn(shown, tmp_path, name):
     draw_predictions(tmp_path / "grid.png", [str(tmp_path / "in.png")], [name], ["other"])
 
 
-def test_explain_command(model_path, pictures, tmp_path):
-    image, output = pictures / "dots" / "00.png", tmp_path / "out.png"
+def test_explain_command(model_path, image_folder, tmp_path):
+    image, output = image_folder / "dots" / "00.png", tmp_path / "out.png"
     result = explain(model_path, image, "-o", output)
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["class", "score"]
@@ -150,8 +150,8 @@ def test_explain_command(model_path, pictures, tmp_path):
         assert drawn.format == "PNG"
 
 
-def test_json_has_every_patch(model_path, pictures, tmp_path):
-    image, output = pictures / "dots" / "00.png", tmp_path / "out.png"
+def test_json_has_every_patch(model_path, image_folder, tmp_path):
+    image, output = image_folder / "dots" / "00.png", tmp_path / "out.png"
     arguments = (model_path, image, "-o", output, "--label", "along", "--top", 1, "--json")
     found = json.loads(explain(*arguments).stdout)
     expected = load_model(model_path).explain(image, "along")
@@ -163,18 +163,18 @@ def test_json_has_every_patch(model_path, pictures, tmp_path):
     assert sum(found["contributions"]) + found["intercept"] == pytest.approx(found["score"])
 
 
-def test_labels_that_are_numbers(pictures, tmp_path):
+def test_labels_that_are_numbers(image_folder, tmp_path):
     rng = np.random.default_rng(0)
     images = [draw(kind, rng) for kind in ("dots", "along", "across") for _ in range(4)]
     model = ImageClassifier(random_state=0, n_samples=2000).fit(images, np.repeat([7, 8, 9], 4))
     model.save(tmp_path / "numbers.lrrspm")
-    image = pictures / "dots" / "00.png"
+    image = image_folder / "dots" / "00.png"
     arguments = (tmp_path / "numbers.lrrspm", image, "-o", tmp_path / "o.png", "--label", "8")
     assert json.loads(explain(*arguments, "--json").stdout)["label"] == "8"
 
 
-def test_failures_name_the_cause_and_draw_nothing(model_path, pictures, tmp_path):
-    image, output = pictures / "dots" / "00.png", tmp_path / "out.png"
+def test_failures_name_the_cause_and_draw_nothing(model_path, image_folder, tmp_path):
+    image, output = image_folder / "dots" / "00.png", tmp_path / "out.png"
     explain(model_path, image, "-o", tmp_path / "out.jpg", code=2)
     result = explain(model_path, image, "-o", output, "--label", "cat", code=1)
     assert "'cat'" in result.stderr
@@ -183,15 +183,15 @@ def test_failures_name_the_cause_and_draw_nothing(model_path, pictures, tmp_path
     assert f"{tmp_path / 'none.jpg'}: " in result.stderr
     result = explain(model_path, image, "-o", tmp_path / "no" / "out.png", code=1)
     assert f"{tmp_path / 'no' / 'out.png'}: " in result.stderr
-    result = explain(model_path, pictures, "-o", output, code=1)
-    assert f"{pictures}: " in result.stderr
+    result = explain(model_path, image_folder, "-o", output, code=1)
+    assert f"{image_folder}: " in result.stderr
     assert "folder" in result.stderr
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_that_was_given_is_replaced(model_path, pictures, tmp_path):
+def test_nothing_that_was_given_is_replaced(model_path, image_folder, tmp_path):
     image, model = tmp_path / "image.png", tmp_path / "model.png"
-    shutil.copy(pictures / "dots" / "00.png", image)
+    shutil.copy(image_folder / "dots" / "00.png", image)
     shutil.copy(model_path, model)
     before = image.read_bytes(), model.read_bytes()
     for output in (image, model, tmp_path / "." / "image.png"):

@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,15 +55,21 @@ def forget_peak_memory() -> None:
         Path("/proc/self/clear_refs").write_text("5")
 
 
+@lru_cache(maxsize=1)
+def _process(pid: int) -> psutil.Process:
+    """Return this process; making the object anew takes longer than asking it."""
+    return psutil.Process(pid)
+
+
 def held_memory() -> float:
     """Return the memory in MB that this process holds now."""
-    return psutil.Process().memory_info().rss / 1e6
+    return _process(os.getpid()).memory_info().rss / 1e6
 
 
 def peak_memory() -> float:
     """Return the most memory in MB that this process has held."""
     if sys.platform == "win32":
-        return psutil.Process().memory_info().peak_wset / 1e6
+        return _process(os.getpid()).memory_info().peak_wset / 1e6
     import resource
 
     # Only this figure of Linux follows forget_peak_memory; psutil does not report it.

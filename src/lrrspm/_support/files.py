@@ -7,6 +7,7 @@ import hashlib
 import os
 import secrets
 import stat
+from io import BufferedReader
 from pathlib import Path
 
 MAX_BYTES = 2**30
@@ -31,6 +32,35 @@ def machine_fault(error: BaseException) -> str | None:
     return _FAULTS.get(error.errno or 0) if isinstance(error, OSError) else None
 
 
+class NotRegularError(OSError):
+    """A folder, pipe or device where a file is expected."""
+
+
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a regular file for reading; raise NotRegularError for anything else.
+
+    The check comes before, because opening a device may act on it, and once
+    more after: opening does not wait for a pipe that replaced the file.
+    """
+    _check_regular(path, os.stat(path))
+    file = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115, the caller closes it
+    try:
+        _check_regular(path, os.fstat(file.fileno()))
+    except NotRegularError:
+        file.close()
+        raise
+    return file
+
+
+def _check_regular(path: str | os.PathLike[str], state: os.stat_result) -> None:
+    if not stat.S_ISREG(state.st_mode):
+        raise NotRegularError(f"{os.fspath(path)}: not a regular file")
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def file_digest(path: str | os.PathLike[str]) -> str | None:
     """Return the SHA-256 of a file that may be an image; None for others and unreadable ones.
 
@@ -39,10 +69,9 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
     fault of the machine.
     """
     try:
-        state = os.stat(path)
-        if not stat.S_ISREG(state.st_mode) or not 0 < state.st_size <= MAX_BYTES:
-            return None
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
+            if not 0 < os.fstat(file.fileno()).st_size <= MAX_BYTES:
+                return None
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         if machine_fault(error):

@@ -53,8 +53,14 @@ class Stages:
 
     def add(self, name: str, seconds: float) -> None:
         """Add seconds to a stage that has just ended or paused."""
-        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
-        self.memory[name] = Memory(held_memory(), peak_memory())
+        self.add_all([(name, seconds)])
+
+    def add_all(self, spent: Iterable[tuple[str, float]]) -> None:
+        """Add seconds to several stages that have just ended together."""
+        memory = Memory(held_memory(), peak_memory())
+        for name, seconds in spent:
+            self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+            self.memory[name] = memory
 
     def set_apart(self, before: dict[str, float], name: str) -> None:
         """Move all seconds added since ``before``, an earlier ``seconds``, to one stage."""

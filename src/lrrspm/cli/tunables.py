@@ -116,7 +116,10 @@ def make_classifiers(
 ) -> dict[str, ImageClassifier]:
     """Make a classifier per method; an option that none of them has is refused."""
     from ..classifier import ImageClassifier
+    from ..methods import find_method
 
+    for name in names:
+        find_method(name)  # fail before the images are looked at
     made = {name: ImageClassifier(method=name, **parameters) for name in names}
     for one, value in tuned.items():
         parsed = _parse_levels(value) if one.parameter == "levels" else value

@@ -18,14 +18,20 @@ _CHUNK = 1 << 18
 # Seconds to wait for a connection, for the next bytes, and after a broken connection.
 _TIMEOUT = (15, 60)
 _PAUSE = 1.0
+# Connections of one call; the next call resumes.
+_MAX_CONNECTIONS = 30
 
 
 class UnreachableError(ConnectionError):
     """The archive cannot be downloaded from its address now."""
 
 
-def download(archive: Archive, folder: Path, stages: Stages) -> Path:
-    """Download an archive into a folder, unless it is there, and return its path.
+class TooLongError(ValueError):
+    """The server sends far more than the data set has."""
+
+
+def download(archive: Archive, folder: Path, most: int, stages: Stages) -> Path:
+    """Download an archive of at most so many bytes, unless it is there, and return its path.
 
     If the connection breaks or the disk is full, the bytes received so far
     stay in ``NAME.part``, and the next call requests only the rest.
@@ -36,7 +42,7 @@ def download(archive: Archive, folder: Path, stages: Stages) -> Path:
     partial = folder / f"{archive.file_name}.part"
 
     def resume(address: str, output: str, _: object) -> None:
-        _receive_all(address, partial, stages)
+        _receive_all(address, partial, most, stages)
         found = mismatch(archive, partial)
         if found:
             partial.unlink()
@@ -65,23 +71,29 @@ def mismatch(archive: Archive, file: Path) -> str:
     return f"Checksum mismatch: expected {archive.checksum}, got {algorithm}:{found}"
 
 
-def _receive_all(address: str, partial: Path, stages: Stages) -> None:
+def _receive_all(address: str, partial: Path, most: int, stages: Stages) -> None:
     """Download the rest of a file; reconnect as long as each connection brings new bytes."""
     import requests
     from urllib3.exceptions import HTTPError
 
-    while True:
+    for _ in range(_MAX_CONNECTIONS):
         before = _size(partial)
         try:
-            _receive(address, partial, stages)
+            _receive(address, partial, most, stages)
             return
+        except TooLongError:
+            partial.unlink(missing_ok=True)
+            raise
         except (requests.RequestException, HTTPError) as error:
             if _size(partial) <= before:
                 raise UnreachableError(f"{address}: {_reason(error)}") from error
             time.sleep(_PAUSE)
+    raise UnreachableError(
+        f"{address}: the connection broke {_MAX_CONNECTIONS} times; run the command again to resume"
+    )
 
 
-def _receive(address: str, partial: Path, stages: Stages) -> None:
+def _receive(address: str, partial: Path, most: int, stages: Stages) -> None:
     """Append the bytes of one connection; raise if the file is still incomplete."""
     import requests
 
@@ -95,20 +107,30 @@ def _receive(address: str, partial: Path, stages: Stages) -> None:
         if have and response.status_code == requests.codes.requested_range_not_satisfiable:
             if span != f"bytes */{have}":
                 partial.unlink()  # part of another file
-                _receive(address, partial, stages)
+                _receive(address, partial, most, stages)
             return
         response.raise_for_status()
         if not span.startswith(f"bytes {have}-"):
             have = 0  # the server sends the whole file again
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
+        _check_length(address, max(have, total or 0), most)
         with partial.open("ab" if have else "wb") as file:
             for chunk in response.raw.stream(_CHUNK, decode_content=False):
-                file.write(chunk)
                 have += len(chunk)
+                _check_length(address, have, most)
+                file.write(chunk)
                 stages.tell("download, kB", have // 1000, max(have, total or 0) // 1000)
     if total is not None and have < total:
         raise requests.ConnectionError("connection closed early")
+
+
+def _check_length(address: str, length: int, most: int) -> None:
+    if length > most:
+        raise TooLongError(
+            f"{address}: more than {most:,} bytes, far more than the data set has; the download "
+            "was deleted"
+        )
 
 
 def _size(path: Path) -> int:

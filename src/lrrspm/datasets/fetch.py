@@ -83,7 +83,7 @@ def _fetch(
         return
     downloads = target.parent / ".downloads" / dataset.name
     downloads.mkdir(parents=True, exist_ok=True)
-    file = download(archive, downloads, stages)
+    file = download(archive, downloads, 2_000_000 * dataset.megabytes, stages)
     try:
         _lay_out(dataset, archive, file, target, n_jobs, stages)
     except ValueError:

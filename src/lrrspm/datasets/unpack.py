@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from lzma import LZMAError
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from .._support.stages import Stages
+
+# Long names and other attributes of a member of a tar file.
+_MAX_HEADER = 2**20
 
 # A member, and how to open it. Members of zip files are described as those of tar files are.
 _Member = tuple[tarfile.TarInfo, Callable[[], Any]]
@@ -140,6 +143,30 @@ def _zip_members(file: IO[bytes]) -> Iterator[_Member]:
 
 
 def _tar_members(file: IO[bytes]) -> Iterator[_Member]:
-    with tarfile.open(fileobj=file, mode="r|*") as content:
+    with _BoundedTar.open(fileobj=file, mode="r|*") as content:
         for info in content:
+            cast("_Bounded", content.fileobj).left = info.size + _MAX_HEADER
             yield info, partial(content.extractfile, info)
+
+
+class _Bounded:
+    """A stream from which only so many bytes are read; skipped bytes do not count."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.tell, self.seek, self.close = stream.tell, stream.seek, stream.close
+        self.left = _MAX_HEADER
+
+    def read(self, size: int) -> bytes:
+        self.left -= size
+        if self.left < 0:
+            raise tarfile.ReadError(f"a header of more than {_MAX_HEADER:,} bytes")
+        content: bytes = self._stream.read(size)
+        return content
+
+
+class _BoundedTar(tarfile.TarFile):
+    """A tar file with a limit on headers, which are read into memory whole."""
+
+    def __init__(self, name: Any, mode: Any, fileobj: Any, **options: Any) -> None:
+        super().__init__(name, mode, _Bounded(fileobj), **options)  # type: ignore[arg-type]

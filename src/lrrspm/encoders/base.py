@@ -125,6 +125,12 @@ class CodebookEncoder(Encoder):
         return len(self.codebook_)
 
     @property
+    def learns_codebook_alone(self) -> bool:
+        """True where everything fitted follows from the codebook, not from the sample."""
+        own = type(self)
+        return own.learn_from is CodebookEncoder.learn_from and own.fit_on is Encoder.fit_on
+
+    @property
     def shares_codebook(self) -> bool:
         """True where ``learn`` is k-means itself, so that encoders may share its result."""
         return type(self).learn is CodebookEncoder.learn

@@ -1,7 +1,7 @@
 """Images: find, decode safely, resize, compare and audit."""
 
 from .auditing import KINDS, Finding, audit, warn_about
-from .decoding import ImageError, Source, TooLargeError
+from .bounded import ImageError, Source, TooLargeError
 from .digests import digest_images, group_copies, image_digest
 from .finding import expand_paths, find_images, walk_images
 from .reading import Pixels, as_gray, read_image, read_pixels, read_thumbnail

@@ -12,7 +12,8 @@ from .. import config
 from .._support.files import file_digest
 from .._support.parallel import ordered_map, workers
 from .._support.stages import Stages
-from .decoding import ImageError, TooLargeError, is_jpeg, opened, upright
+from .bounded import ImageError, TooLargeError
+from .decoding import is_jpeg, opened, upright
 from .digests import digest_opened, group_copies
 from .finding import scan_classes, walk_others
 from .near_copies import Pattern, brightness_pattern, group_near

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -14,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
 
-from .._support.files import MAX_BYTES, machine_fault
+from .._support.files import machine_fault
 from .._support.loops import compiled
+from .bounded import BoundedFile, ImageError, Source, TooLargeError, open_bounded
+from .headers import MAX_EXIF, check_headers
+from .pnm import decode_pnm_fast
+from .strict import strict
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 # Where Pillow itself begins to warn of a decompression bomb.
@@ -24,36 +24,14 @@ _MAX_PIXELS = 89_478_485
 _MAX_WEBP_PIXELS = 2**25
 # The longest side of a JPEG. Resize weights take 50 bytes per pixel of a side.
 _LONGEST = 65_535
-# Each scan of a JPEG is a pass over the whole image; a photograph has a dozen.
-_MAX_SCANS = 50
-# Reads of a file before and while its pixels are decoded. Headers of millions of chunks keep
-# Pillow's loops busy for minutes; a run-length encoded BMP takes two reads per run.
-_HEADER_READS, _PIXEL_READS = 100_000, 2_000_000
+# Reads of a file while its pixels are decoded: a run-length encoded BMP takes two per run. Bytes:
+# some for metadata, for each pixel, and for each strip of a TIFF, of which Pillow reads too much.
+_PIXEL_READS = 2_000_000
+_OTHER_BYTES, _PIXEL_BYTES, _STRIP_BYTES = 2**26, 16, 2**16
 # A reduced JPEG keeps at least this many pixels per output pixel along each side.
 _MARGIN = 2
 # Pixels converted at a time: 4 MB of color.
 _STRIP = 2**20
-
-Source = str | os.PathLike[str] | BinaryIO
-"""An image file: its path, or an open binary file that can seek."""
-
-
-class ImageError(ValueError):
-    """An image that cannot be used; the message names the file and the reason."""
-
-    def __init__(self, source: Source, reason: str) -> None:
-        name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", None)
-        # The name of a file opened by its descriptor is a number.
-        self.path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the image"
-        self.reason = reason
-        super().__init__(f"{self.path}: {reason}")
-
-    def __reduce__(self) -> tuple[type[ImageError], tuple[str, str]]:
-        return type(self), (self.path, self.reason)  # an open file cannot be pickled
-
-
-class TooLargeError(ImageError):
-    """An image that would take too much memory or time, most likely on purpose."""
 
 
 class Opened(NamedTuple):
@@ -97,53 +75,6 @@ def upright(found: Opened, color: bool = False) -> Decoded:
     return Decoded(pixels, shape, found.reduction, (rows, columns))
 
 
-class _Metered:
-    """A file that refuses very many small reads.
-
-    It has no file descriptor: libtiff would go on reading from it after the
-    file was closed and the descriptor reused for another file.
-    """
-
-    def __init__(self, source: Source, file: BinaryIO) -> None:
-        self._source, self._file = source, file
-        self.left = _HEADER_READS
-        self.seek, self.tell = file.seek, file.tell
-
-    def read(self, size: int = -1) -> bytes:
-        self.left -= 1
-        if self.left < 0:
-            raise TooLargeError(self._source, "too many small chunks; re-save the file")
-        return self._file.read(size)
-
-
-class _Strict:
-    """Make Pillow refuse truncated files while any thread is inside.
-
-    Its switch is global to the process, and other libraries flip it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._found = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._inside += 1
-            self._found |= ImageFile.LOAD_TRUNCATED_IMAGES
-            ImageFile.LOAD_TRUNCATED_IMAGES = False
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and self._found:
-                ImageFile.LOAD_TRUNCATED_IMAGES = True
-                self._found = False
-
-
-_strict = _Strict()
-
-
 @contextmanager
 def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
     """Open and decode an image file; whatever is wrong with it becomes an ImageError."""
@@ -151,17 +82,20 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
         # Given a path, Pillow maps some files into memory: a crash if another process truncates
         # the file, and wrong rows if a TIFF is to be turned.
         with (
-            _open_bytes(source) as file,
-            _strict,
-            Image.open(cast("BinaryIO", file), formats=_FORMATS) as image,
+            open_bounded(source) as file,
+            strict,
+            _opened(file) as image,
         ):
-            _check_header(source, image)
-            if is_jpeg(image):
-                _check_scans(source, file)
+            _check_size(source, image)
             full = image.size
             reduction = _reduce(image, max_side)
-            file.left = _PIXEL_READS
+            pixels, parts = full[0] * full[1], len(image.tile)
+            size = _OTHER_BYTES + pixels * _PIXEL_BYTES + parts * _STRIP_BYTES
+            file.allow(_PIXEL_READS, size)
+            decode_pnm_fast(image)
             image.load()
+            if len(image.info.get("exif") or b"") > MAX_EXIF:
+                raise TooLargeError(source, "too much EXIF data; re-save the file")
             # Decoding turns a TIFF upright, so only a reduced image keeps its earlier size.
             yield Opened(image, reduction, image.size if reduction == 1 else full)
     except (ImageError, MemoryError):
@@ -180,32 +114,14 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
         raise ImageError(source, f"cannot be read: {error or type(error).__name__}") from error
 
 
-@contextmanager
-def _open_bytes(source: Source) -> Iterator[_Metered]:
-    """Open an image file at its beginning, unless it is of a wrong kind or size."""
-    if isinstance(source, (str, os.PathLike)):
-        mode = os.stat(source).st_mode
-        if stat.S_ISDIR(mode):
-            raise ImageError(source, "a folder without images")
-        if not stat.S_ISREG(mode):  # opening a pipe would wait for a writer
-            raise ImageError(source, "not a regular file")
-        with open(source, "rb") as file:
-            _check_size(source, os.fstat(file.fileno()).st_size)
-            yield _Metered(source, file)
-    else:
-        _check_size(source, source.seek(0, os.SEEK_END))
-        source.seek(0)
-        yield _Metered(source, source)
+def _opened(file: BoundedFile) -> ImageFile.ImageFile:
+    check_headers(file)
+    image = Image.open(cast("BinaryIO", file), formats=_FORMATS)
+    assert isinstance(image, ImageFile.ImageFile)
+    return image
 
 
-def _check_size(source: Source, size: int) -> None:
-    if size == 0:
-        raise ImageError(source, "the file is empty")
-    if size > MAX_BYTES:
-        raise TooLargeError(source, f"{size:,} bytes are more than {MAX_BYTES:,}")
-
-
-def _check_header(source: Source, image: Image.Image) -> None:
+def _check_size(source: Source, image: Image.Image) -> None:
     """Refuse what would take too much memory or time to decode."""
     width, height = image.size
     most = _MAX_WEBP_PIXELS if image.format == "WEBP" else _MAX_PIXELS
@@ -221,35 +137,6 @@ def _check_header(source: Source, image: Image.Image) -> None:
 
 def is_jpeg(image: Image.Image) -> bool:
     return image.format in ("JPEG", "MPO")  # MPO: a JPEG with others behind it
-
-
-def _check_scans(source: Source, file: _Metered) -> None:
-    """Refuse a JPEG of very many passes over the image."""
-    place = file.tell()
-    file.seek(0)
-    content = file.read()
-    file.seek(place)
-    # The quick count may be too high, never too low, and few files fail it.
-    if content.count(b"\xff\xda") > _MAX_SCANS and _count_scans(content) > _MAX_SCANS:
-        raise TooLargeError(source, f"a JPEG of more than {_MAX_SCANS} scans; re-save the file")
-
-
-# In a scan's data only 0 or a restart marker follows 0xFF. Restart markers and 0xFF01 have no
-# length field.
-_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
-_SCAN, _END = 0xDA, 0xD9
-
-
-def _count_scans(content: bytes) -> int:
-    """Count the scans of the first image in a JPEG file, up to one more than allowed."""
-    scans, place = 0, 2
-    while scans <= _MAX_SCANS and (found := _MARKER.search(content, place)):
-        marker, place = content[found.end() - 1], found.end()
-        if marker == _END:
-            break
-        scans += marker == _SCAN
-        place += int.from_bytes(content[place : place + 2])
-    return scans
 
 
 def _reduce(image: Image.Image, max_side: int | None) -> int:

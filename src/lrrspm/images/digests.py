@@ -6,12 +6,13 @@ import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from pathlib import Path
 
 from PIL import Image
 
+from .._support.files import file_digest
 from .._support.parallel import ordered_map, workers
 from .._support.stages import Stages
+from .bounded import ImageError
 from .decoding import is_jpeg, levels, opened
 
 
@@ -48,9 +49,11 @@ def image_digest(path: str | os.PathLike[str]) -> str:
 def digest_opened(image: Image.Image, path: str | os.PathLike[str]) -> str:
     """Compute the :func:`image_digest` of an opened image; a JPEG may be reduced."""
     if is_jpeg(image):
-        content = Path(path).read_bytes()
-    else:
-        content = f"{image.width}x{image.height}:".encode() + _exact_bytes(image)
+        digest = file_digest(path)
+        if digest is None:
+            raise ImageError(path, "cannot be read: it was replaced meanwhile")
+        return digest
+    content = f"{image.width}x{image.height}:".encode() + _exact_bytes(image)
     return hashlib.sha256(content).hexdigest()
 
 

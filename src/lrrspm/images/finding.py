@@ -120,22 +120,28 @@ def expand_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def _read_csv(path: Path) -> tuple[list[str], list[str]]:
-    wrong = f"{path}: neither a folder of class folders nor a CSV file of path,label rows"
-    with path.open("rb") as start:
-        if b"\0" in start.read(4096):
-            raise ValueError(wrong)
+    wrong = "neither a folder of class folders nor a CSV file of path,label rows"
+    with path.open("rb") as start:  # not a text file at all, most likely
+        before, nul, _ = start.read(4096).partition(b"\0")
+    if nul:
+        line = before.count(b"\n") + 1
+        raise ValueError(f"{path}, line {line}: a NUL character; {wrong}")
     rows = []
-    try:
-        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            for number, row in enumerate(csv.reader(file), start=1):
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+        reader = csv.reader(file)
+        try:
+            for row in reader:
+                number = reader.line_num
+                if any("\0" in cell for cell in row):
+                    raise ValueError(f"{path}, line {number}: a NUL character; {wrong}")
                 header = [cell.strip().lower() for cell in row] == ["path", "label"]
                 if not row or (number == 1 and header):
                     continue
                 if len(row) != 2 or not row[0].strip() or not row[1].strip():
                     raise ValueError(f"{path}, line {number}: expected 'path,label', got {row}")
                 rows.append((row[1].strip(), _listed(path.parent, row[0])))
-    except csv.Error as error:
-        raise ValueError(f"{wrong} ({error})") from error
+        except csv.Error as error:
+            raise ValueError(f"{path}, line {reader.line_num}: {error}; {wrong}") from error
     if not rows:
         raise ValueError(f"{path}: no path,label rows")
     rows.sort()

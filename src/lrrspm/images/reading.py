@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from .. import config
-from .decoding import Source, decode, opened, orientation, strips, turned, weigh_colors
+from .bounded import Source
+from .decoding import decode, opened, orientation, strips, turned, weigh_colors
 from .resizing import shrink
 
 

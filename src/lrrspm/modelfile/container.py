@@ -88,6 +88,8 @@ def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
                     f"{path}: damaged: {len(stored_names):,} arrays, at most {_MOST_ARRAYS}"
                 )
             names = {array_name(name) if old else name: name for name in stored_names}
+            if len(names) < len(stored_names):
+                raise ModelFileError(f"{path}: damaged: an array has two names")
             parts = {name: file.get_slice(stored) for name, stored in names.items()}
             tensors = {
                 name: Tensor(part.get_dtype(), tuple(part.get_shape()))

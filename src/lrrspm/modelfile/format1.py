@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import config
+from .checks import check_kinds
+
 _POOLINGS = {
     "max": "MaxPooling",
     "signed_max": "SignedMaxPooling",
@@ -20,6 +23,17 @@ _METHODS = {
     "ScSPM": ("max", "l2", True, None),
     "LLC": ("signed_max", "l2", True, None),
 }
+_PARAMETERS: dict[str, Any] = {
+    "method": config.METHOD,
+    "step": config.STEP,
+    "patch_size": config.PATCH_SIZE,
+    "max_side": config.MAX_SIDE,
+    "levels": config.LEVELS,
+    "pooling": None,
+    "C": config.C,
+    "n_samples": config.N_SAMPLES,
+    "random_state": None,
+}
 _ARRAYS = {
     "codebook": "channels.0.codebook",
     "encoder.projection": "channels.0.projection",
@@ -30,7 +44,7 @@ _ARRAYS = {
 
 def upgrade(description: dict[str, Any]) -> dict[str, Any]:
     """Return the description of a format 1 file as format 2 has it."""
-    old = dict(description["parameters"])
+    old = check_kinds(description["parameters"], _PARAMETERS)
     pooling, norm, pyramid, kernel = _METHODS[old["method"]]
     encoder = description["encoder"]
     svm = {"C": old["C"]} | ({} if kernel is None else {"kernel": kernel})
@@ -56,7 +70,7 @@ def upgrade(description: dict[str, Any]) -> dict[str, Any]:
                     "name": _POOLINGS[old["pooling"] or pooling],
                     "parameters": {"norm": norm},
                 },
-                "levels": old["levels"] if pyramid else [1],
+                "levels": list(old["levels"]) if pyramid else [1],
                 "weight": 1.0,
             }
         ],

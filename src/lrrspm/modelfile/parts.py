@@ -18,6 +18,7 @@ from .container import Tensor
 
 _SVMS: dict[str, type[SVM]] = {"KernelSVM": KernelSVM, "LinearSVM": LinearSVM}
 _KINDS = {"descriptor": "descriptors", "encoder": "encoders", "pooling": "poolings"}
+_PART_KEYS = {"name", "parameters", "package", "codebook_given"}
 _FEATURES = ("max_side", "n_samples", "random_state")
 _MOST_CHANNELS = 64
 
@@ -165,6 +166,8 @@ def _restore_channel(described: dict[str, Any]) -> Channel:
 
 
 def _restore_part(kind: str, described: dict[str, Any]) -> Any:
+    if not {"name", "parameters"} <= set(described) <= _PART_KEYS:
+        raise ValueError(f"a part has the keys {sorted(described)}")
     name, package = described["name"], described.get("package")
     try:
         cls = registry.find(kind, name)
@@ -183,8 +186,9 @@ class MissingPackageError(Exception):
     """A part of a package that is not installed."""
 
     def __init__(self, kind: str, name: Any, package: Any) -> None:
+        name = str(name)[:100]
         if isinstance(package, str):
-            text = f"needs the package {package!r} for its {kind[:-1]} {name!r}; install it"
+            text = f"needs the package {package[:100]!r} for its {kind[:-1]} {name!r}; install it"
         else:
             text = f"damaged: it has an unknown {kind[:-1]} {name!r}"
         super().__init__(text)

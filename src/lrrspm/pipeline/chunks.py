@@ -64,7 +64,6 @@ class Sources:
         self._readers: list[tuple[SpatialPyramidFeatures, set[bool]]] = []
         self._descriptors: list[tuple[int, Descriptor]] = []
         self._reader_keys: list[Any] = []
-        self._descriptor_keys: list[Any] = []
 
     def add(self, features: SpatialPyramidFeatures, channel: Channel) -> int:
         """Return the number of a channel's descriptor; equal ones share one."""
@@ -73,11 +72,14 @@ class Sources:
             self._readers.append((features, set()))
         reader = self._reader_keys.index(features.reader)
         self._readers[reader][1].add(bool(channel.descriptor.color))
-        key = (reader, same_key(channel.descriptor))
-        if key not in self._descriptor_keys:
-            self._descriptor_keys.append(key)
-            self._descriptors.append((reader, channel.descriptor))
-        return self._descriptor_keys.index(key)
+        wanted = channel.descriptor
+        for number, (other, known) in enumerate(self._descriptors):
+            # Keys take longer than a small image, so they are made where there may be a match.
+            alike = other == reader and type(known) is type(wanted)
+            if alike and same_key(known) == same_key(wanted):
+                return number
+        self._descriptors.append((reader, wanted))
+        return len(self._descriptors) - 1
 
     def describe(
         self, index: int, image: Image, wanted: set[int], seconds: list[float]

@@ -15,6 +15,9 @@ R = TypeVar("R")
 CHUNK = 8
 """Most images per chunk."""
 
+AHEAD = 16
+"""Most chunks under way or done before the next result is taken: what a kill may lose."""
+
 
 class Engine(NamedTuple):
     """Executors of one run.
@@ -38,7 +41,8 @@ class Engine(NamedTuple):
         # Small sets are cut finer, so that every worker has something to do.
         size = min(CHUNK, 1 + len(items) // 16)
         chunks = (items[start : start + size] for start in range(0, len(items), size))
-        for results in ordered_map(function, chunks, self.executor, ahead=16):
+        workers = getattr(self.executor, "_max_workers", AHEAD)
+        for results in ordered_map(function, chunks, self.executor, min(AHEAD, 2 * workers)):
             yield from results
 
 

@@ -79,6 +79,8 @@ def fit_features(
     for number, feature in enumerate(features):
         fitted = {c: channel for plan in plans for o, c, channel in plan.channels if o == number}
         feature.channels_ = [fitted[c] for c in range(len(fitted))]
+        for channel, template in zip(feature.channels_, feature.new_channels(), strict=True):
+            channel.encoder = template.encoder  # as it was given, without our seed
     return {}
 
 
@@ -229,9 +231,12 @@ def _recipe(channel: Channel) -> str | None:
 
     Only plain k-means is shared between classes. Another class's own way to
     learn is shared among equals of a registered class, and never otherwise.
+    A class that learns more than a codebook needs the sample itself.
     """
     encoder: Encoder = channel.encoder
     if not isinstance(encoder, CodebookEncoder) or channel.projection is not None:
+        return None
+    if not encoder.learns_codebook_alone:
         return None
     if encoder.codebook is not None or not isinstance(encoder.random_state, Integral):
         return None

@@ -25,5 +25,4 @@ def divided(stages: Stages, names: Sequence[str]) -> Iterator[NDArray[np.float64
     yield spent
     if spent.any():
         spent *= (time.perf_counter() - start) / spent.sum()
-    for name, seconds in zip(names, spent.tolist(), strict=True):
-        stages.add(name, seconds)
+    stages.add_all(zip(names, spent.tolist(), strict=True))

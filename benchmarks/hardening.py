@@ -1,0 +1,98 @@
+"""What do attacks cost, before and after?
+
+Runs every attack of ``benchmarks/attacks`` against an earlier commit and this
+one, each in a process of its own with a time limit, and keeps seconds, megabytes
+and exit codes. docs/reliability.md shows the table.
+
+    python -m benchmarks.hardening [COMMIT]
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from . import attacks
+from ._measure import ROOT, figure, save, show
+
+BASE = "df8a6ff"
+LIMIT = 60
+"""Seconds after which an attack counts as endless."""
+
+
+def find() -> dict[str, Any]:
+    """Return all attacks by module and name."""
+    found = {}
+    for module in pkgutil.iter_modules(attacks.__path__):
+        for attack in importlib.import_module(f"benchmarks.attacks.{module.name}").attacks():
+            found[f"{module.name}: {attack.name}"] = attack
+    return found
+
+
+def _run(name: str, checkout: Path) -> dict[str, Any]:
+    """Run one attack with the package of a checkout."""
+    environment = {**os.environ, "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{ROOT}"}
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "benchmarks.hardening", "--one", name, folder]
+        try:
+            done = subprocess.run(
+                command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
+                timeout=LIMIT + 30,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return {"result": f"over {LIMIT} s"}
+    try:
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        return {"result": f"failed: {done.stderr.strip()[-200:]}"}
+    return found
+
+
+def run(base: str = BASE) -> dict[str, Any]:
+    """Run all attacks on both commits."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        git = ["git", "-C", str(ROOT), "worktree"]
+        before = Path(folder) / "base"
+        subprocess.run([*git, "add", "-q", "--detach", "-f", str(before), base], check=True)
+        try:
+            for name, attack in find().items():
+                rows.append(
+                    {
+                        "item": attack.item,
+                        "attack": attack.name,
+                        "before": _run(name, before),
+                        "after": _run(name, ROOT),
+                    }
+                )
+                print(rows[-1], flush=True)
+        finally:
+            subprocess.run([*git, "remove", "--force", str(before)], check=True)
+    seconds = [row["after"]["seconds"] for row in rows if "seconds" in row["after"]]
+    megabytes = [row["after"]["mb"] for row in rows if row["after"].get("mb") is not None]
+    figures = [
+        figure("slowest attack after, seconds", max(seconds)),
+        figure("largest attack after, MB", max(megabytes)),
+    ]
+    return {"base": base, "rows": rows, "figures": figures}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--one"]:
+        found = find()[sys.argv[2]].run(Path(sys.argv[3]))
+        print(json.dumps(found))
+        return
+    result = run(*sys.argv[1:])
+    save("hardening", result)
+    show("hardening", result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Bounded reading: image files opened without waiting, and read within limits."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from .._support.files import MAX_BYTES, NotRegularError, open_regular
+
+# Reads and bytes before pixels are decoded. Headers of millions of chunks keep Pillow's loops busy
+# for minutes.
+_HEADER_READS, _HEADER_BYTES = 100_000, 2**26
+# WebP and compressed TIFF files are read whole.
+_WHOLE = 2**28
+# Reading a small file at once takes less time than in pieces.
+_SMALL = 2**20
+
+Source = str | os.PathLike[str] | BinaryIO
+"""An image file: its path, or an open binary file that can seek."""
+
+
+class ImageError(ValueError):
+    """An image that cannot be used; the message names the file and the reason."""
+
+    def __init__(self, source: Source, reason: str) -> None:
+        name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", None)
+        # The name of a file opened by its descriptor is a number.
+        self.path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the image"
+        self.reason = reason
+        super().__init__(f"{self.path}: {reason}")
+
+    def __reduce__(self) -> tuple[type[ImageError], tuple[str, str]]:
+        return type(self), (self.path, self.reason)  # an open file cannot be pickled
+
+
+class TooLargeError(ImageError):
+    """An image that would take too much memory or time, most likely on purpose."""
+
+
+class BoundedFile:
+    """A file with limits on the number of reads and on their bytes.
+
+    It has no file descriptor: libtiff would go on reading from it after the
+    file was closed and the descriptor reused for another file.
+    """
+
+    def __init__(self, source: Source, file: BinaryIO, size: int) -> None:
+        self.source, self.file, self.size = source, file, size
+        self.seek, self.tell = file.seek, file.tell
+        self.allow(_HEADER_READS, _HEADER_BYTES)
+
+    def allow(self, reads: int, size: int) -> None:
+        """Set the limits of the reads to come."""
+        self._reads, self._bytes = reads, size
+
+    def read(self, size: int = -1) -> bytes:
+        self._reads -= 1
+        if self._reads < 0:
+            raise self.refusal("too many small chunks; re-save the file")
+        if size < 0:
+            if self.size > _WHOLE:
+                raise self.refusal(f"{self.size:,} bytes are more than {_WHOLE:,} for this format")
+            return self.file.read()
+        content = self.file.read(min(size, self._bytes + 1))
+        self._bytes -= len(content)
+        if self._bytes < 0:
+            raise self.refusal("too many bytes besides the pixels; re-save the file")
+        return content
+
+    def refusal(self, reason: str) -> TooLargeError:
+        return TooLargeError(self.source, reason)
+
+
+@contextmanager
+def open_bounded(source: Source) -> Iterator[BoundedFile]:
+    """Open an image file at its beginning, unless it is of a wrong kind or size."""
+    if isinstance(source, (str, os.PathLike)):
+        try:
+            opened = open_regular(source)
+        except NotRegularError:
+            folder = os.path.isdir(source)
+            reason = "a folder without images" if folder else "not a regular file"
+            raise ImageError(source, reason) from None
+        with opened as file:
+            bounded = _sized(source, file, os.fstat(file.fileno()).st_size)
+            if bounded.size <= _SMALL:
+                content = io.BytesIO(file.read(bounded.size))
+                bounded = BoundedFile(source, content, bounded.size)
+            yield bounded
+    else:
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
+        yield _sized(source, source, size)
+
+
+def _sized(source: Source, file: BinaryIO, size: int) -> BoundedFile:
+    if size == 0:
+        raise ImageError(source, "the file is empty")
+    if size > MAX_BYTES:
+        raise TooLargeError(source, f"{size:,} bytes are more than {MAX_BYTES:,}")
+    return BoundedFile(source, file, size)

@@ -1,0 +1,133 @@
+"""Wrong usage: exit code 2, one line of text, and one JSON object with --json."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from lrrspm.cli import app
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+def refused(*arguments):
+    """Return the reason why arguments are refused, the same as text and as JSON."""
+    plain = run(*arguments, code=2)
+    assert plain.stdout == ""
+    first, second = plain.stderr.splitlines()
+    assert first.startswith("error: ")
+    assert second.startswith("see: ")
+    assert second.endswith(" --help")
+    done = run(*arguments, "--json", code=2)
+    assert done.stderr.splitlines()[0] == first
+    assert done.stdout.count("\n") == 1
+    found = json.loads(done.stdout)
+    assert list(found) == ["error"]
+    assert first == f"error: {found['error']}"
+    return found["error"]
+
+
+TRAIN = ["train", "x", "-o", "y"]
+EVALUATE = ["evaluate", "x"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["train"], "DIR"),
+        (["train", "x"], "--output"),
+        ([*TRAIN, "--lambda", "-1"], "--lambda"),
+        ([*TRAIN, "--lambda", "much"], "--lambda"),
+        ([*TRAIN, "--threshold", "-0.1"], "--threshold"),
+        ([*TRAIN, "--levels", "one"], "--levels"),
+        ([*TRAIN, "--levels", ""], "--levels"),
+        ([*TRAIN, "--step", "0"], "--step"),
+        ([*TRAIN, "--patch-size", "3"], "--patch-size"),
+        ([*TRAIN, "--codebook-size", "0"], "--codebook-size"),
+        ([*TRAIN, "--on-error", "sometimes"], "--on-error"),
+        ([*TRAIN, "--lamda", "1"], "--lamda"),
+        ([*EVALUATE, "--splits", "0"], "--splits"),
+        ([*EVALUATE, "--seed", "-1"], "--seed"),
+        (["predict", "m", "x", "--top", "0"], "--top"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_usage_names_the_argument(arguments, named):
+    assert named in refused(*arguments)
+
+
+def test_a_negative_lambda_is_out_of_range():
+    assert "greater than or equal to 0" in refused(*TRAIN, "--lambda", "-1")
+
+
+IGNORED = {
+    "LLC": ["--lambda", "--threshold", "--normalize-codes"],
+    "ScSPM": ["--lambda", "--threshold", "--normalize-codes"],
+    "LinearSPM": ["--lambda", "--threshold", "--normalize-codes"],
+    "KernelSPM": ["--lambda", "--threshold", "--normalize-codes"],
+    "LinearBOF": ["--lambda", "--threshold", "--normalize-codes", "--levels"],
+    "KernelBOF": ["--lambda", "--threshold", "--normalize-codes", "--levels"],
+}
+VALUES: dict[str, list[str | None]] = {
+    "--lambda": ["0.7", "0.2", "0"],  # the default, another value, and one that is false
+    "--threshold": ["0.98", "0.5", "0"],
+    "--levels": ["1,2,4", "1", "2"],
+    "--normalize-codes": [None],
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        (method, [flag] if value is None else [flag, value])
+        for method, flags in IGNORED.items()
+        for flag in flags
+        for value in VALUES[flag]
+    ],
+)
+@pytest.mark.parametrize("command", [TRAIN, EVALUATE], ids=["train", "evaluate"])
+def test_an_option_that_a_method_ignores_is_refused(command, method, given):
+    """Before the folder is looked at: x does not exist."""
+    reason = refused(*command, "--method", method, *given)
+    assert given[0] in reason
+    assert method in reason
+
+
+def test_options_that_only_some_methods_have_are_accepted_with_all(image_folder):
+    arguments = [
+        "evaluate", image_folder, "--method", "all", "--train-per-class", 4, "--splits", 1,
+        "--codebook-size", 8, "--jobs", 1, "--json", "--lambda", "0.2", "--threshold", "0",
+        "--normalize-codes", "--levels", "1,2",
+    ]  # fmt: skip
+    found = json.loads(run(*arguments).stdout)["methods"]
+    channels = {name: result["parameters"]["channels"][0] for name, result in found.items()}
+    assert len(channels) == 7
+    encoder = channels["LrrSPM"]["encoder"]
+    assert (encoder["regularization"], encoder["threshold"]) == (0.2, 0)
+    assert encoder["normalize_codes"] is True
+    assert all("threshold" not in channels[name]["encoder"] for name in IGNORED)
+    assert {channel["encoder"]["codebook_size"] for channel in channels.values()} == {8}
+    for name, channel in channels.items():
+        assert channel["levels"] == ([1] if name.endswith("BOF") else [1, 2])
+
+
+@pytest.mark.parametrize("command", [TRAIN, EVALUATE], ids=["train", "evaluate"])
+def test_an_unknown_method(command):
+    """A failure, not wrong usage: which methods there are depends on what is installed."""
+    done = run(*command, "--method", "Evil", "--json", code=1)
+    assert "LrrSPM" in json.loads(done.stdout)["error"]
+
+
+def test_all_is_a_method_of_evaluate_alone():
+    run(*TRAIN, "--method", "all", code=1)
+
+
+def test_without_arguments_the_help_is_printed():
+    done = run(code=2)
+    assert "error" not in done.stderr
