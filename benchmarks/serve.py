@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 
 from lrrspm import find_images
 
@@ -146,10 +147,10 @@ def _serving(model: Path) -> Iterator[tuple[int, int]]:
 
 
 class Memory:
-    """Megabytes that a process holds, recorded each second."""
+    """Megabytes that a server and its processes hold, recorded each second."""
 
     def __init__(self, process: int) -> None:
-        self._file = Path(f"/proc/{process}/status")
+        self._process = psutil.Process(process)
         self._held: list[float] = []
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
@@ -157,9 +158,9 @@ class Memory:
 
     def _watch(self) -> None:
         while True:
-            if self._file.exists():
-                lines = self._file.read_text().splitlines()
-                self._held += [int(s.split()[1]) / 1e3 for s in lines if s.startswith("VmRSS")]
+            family = [self._process, *self._process.children(recursive=True)]
+            # Shared pages count once: each process has its share of them.
+            self._held.append(sum(map(_held, family)) / 1e6)
             if self._done.wait(1):
                 return
 
@@ -168,6 +169,15 @@ class Memory:
         self._done.set()
         self._thread.join()
         return self._held if len(self._held) > SETTLED + 1 else None
+
+
+def _held(process: psutil.Process) -> float:
+    """Return the bytes that a process holds; 0 if it has just ended."""
+    try:
+        info = process.memory_full_info()
+    except psutil.Error:
+        return 0.0
+    return float(getattr(info, "pss", info.uss))
 
 
 def _round(

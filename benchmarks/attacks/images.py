@@ -16,20 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 Make = Callable[[Path], None]
-
-
-class Attack(NamedTuple):
-    """An attack: the item of the issue, a name, and a function that runs it in a folder."""
-
-    item: str
-    name: str
-    run: Callable[[Path], dict[str, Any]]
 
 
 def attacks() -> list[Attack]:
@@ -257,6 +249,8 @@ def _fetch(folder: Path, endless: bool) -> dict[str, Any]:
 from dataclasses import replace
 from lrrspm.datasets import DATASETS, fetch
 from lrrspm.datasets import download
+
+from . import Attack
 download._PAUSE = 0
 archive = replace(DATASETS["COIL20"].archive, address=f"http://127.0.0.1:{sys.argv[2]}/a.zip")
 DATASETS["COIL20"] = replace(DATASETS["COIL20"], archive=archive)

@@ -12,21 +12,15 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from . import Attack
+
 LIMIT = 60
 CLASSES = ("кот", "пёс")
-
-
-class Attack(NamedTuple):
-    """An attack: the item of the issue, a name, and a function that runs it in a folder."""
-
-    item: str
-    name: str
-    run: Callable[[Path], dict[str, Any]]
 
 
 def attacks() -> list[Attack]:

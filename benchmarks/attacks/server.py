@@ -22,15 +22,9 @@ import numpy as np
 import psutil
 from PIL import Image
 
+from . import Attack
+
 FORM = {"Content-Type": "multipart/form-data; boundary=limit"}
-
-
-class Attack(NamedTuple):
-    """An attack: the item of the issue, a name, and a function that runs it in a folder."""
-
-    item: str
-    name: str
-    run: Callable[[Path], dict[str, Any]]
 
 
 class Hostile(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
 _KNOWN_IMAGE = b"P6 1 1 255\n\x00\x00\x00"
 
 
+@lru_cache(maxsize=1)
 def compile_reading() -> None:
     """Read an image that is known to be good, so that the loops of reading are compiled.
 
     What fails there is the machine, and must not be blamed on the first image.
     """
+    from ..images.reading import read_pixels as read
+
     try:
-        read_pixels(BytesIO(_KNOWN_IMAGE), None)
+        read(BytesIO(_KNOWN_IMAGE), None)
     except ImageError as error:
         raise error.__cause__ or error from None
 

@@ -54,7 +54,6 @@ def encode_images(
     """
     stores = Stores(features, store)
     sources = Sources()
-    compile_reading()
     columns = [
         _Column(number, sources.add(feature, channel), channel, len(images), feature, stores)
         for number, feature in enumerate(features)
@@ -185,6 +184,8 @@ def _encode(
         Item(i, images[i], tuple(c for c, column in enumerate(columns) if i in column.missing))
         for i in todo
     ]
+    if items:
+        compile_reading()
     work = partial(encode_chunk, sources, [(column.source, column.channel) for column in columns])
     with divided(stages, ["read", "describe", *("encode" for _ in columns)]) as spent:
         outcomes = engine.map_chunks(work, items)

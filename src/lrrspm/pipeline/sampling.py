@@ -51,7 +51,6 @@ def fit_features(
     """
     stores = Stores(features, store)
     sources = Sources()
-    compile_reading()
     plans = _make_plans(features, members, sources)
     codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
@@ -270,6 +269,8 @@ def _sample(
             if index in plan.draw.places and index not in plan.drawn
         )
         items.append(Item(index, images[index], tuple(jobs)))
+    if items:
+        compile_reading()
     work = partial(sample_chunk, sources, [plan.draw for plan in plans])
     with divided(stages, ["read", "describe"]) as spent:
         outcomes = engine.map_chunks(work, items)
