@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from . import Attack
+
 Make = Callable[[Path], None]
 
 
@@ -249,8 +251,6 @@ def _fetch(folder: Path, endless: bool) -> dict[str, Any]:
 from dataclasses import replace
 from lrrspm.datasets import DATASETS, fetch
 from lrrspm.datasets import download
-
-from . import Attack
 download._PAUSE = 0
 archive = replace(DATASETS["COIL20"].archive, address=f"http://127.0.0.1:{sys.argv[2]}/a.zip")
 DATASETS["COIL20"] = replace(DATASETS["COIL20"], archive=archive)
