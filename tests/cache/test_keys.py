@@ -143,7 +143,7 @@ def test_versions_and_processor_are_part_of_the_key(tmp_path, monkeypatch):
 
 
 def test_all_that_makes_the_numbers_is_part_of_the_key(monkeypatch):
-    names = {"lrrspm", "sources", "processor", "numba", "numpy", "PIL", "scipy"}
+    names = {"lrrspm", "sources", "blas", "target", "numba", "numpy", "PIL", "scipy"}
     assert makers().keys() == names
     assert makers()["numpy"] == np.__version__
     before = hash_of({"a": 1})

@@ -316,7 +316,7 @@ def test_no_room_for_standard_output(image_folder, model_path):
     command = f"{sys.executable} -m lrrspm predict {model_path} {image_folder} --csv > /dev/full"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "error: [Errno 28] No space left on device\n"
+    assert done.stderr == "error: [Errno 28] No space left on device; free some space\n"
 
 
 def test_read_only_targets(image_folder, tmp_path, monkeypatch):

@@ -292,19 +292,6 @@ def test_class_names_that_print_alike(pictures, tmp_path, image):
         assert {"label": one["label"], "score": one["score"]} in one["classes"]
 
 
-def test_model_with_unknown_facts_about_its_accuracy(pictures, tmp_path):
-    from lrrspm import ImageClassifier, LRREncoder, find_images
-
-    path = tmp_path / "odd.lrrspm"
-    model = ImageClassifier(LRREncoder(codebook_size=8), random_state=0)
-    model.fit(*find_images(pictures))
-    model.summary_["held_out"] = {"images": 9, "accuracy": 50.0, "rough": "no", "more": [1]}
-    model.save(path)
-    held_out = Worker(path, isolated=False).card.held_out
-    assert held_out is not None
-    assert vars(held_out) == {"images": 9, "accuracy": 50.0, "rough": True}
-
-
 def test_class_names_that_are_not_text(pictures, tmp_path, image):
     from lrrspm import ImageClassifier, LRREncoder, find_images
 

@@ -91,7 +91,7 @@ def test_limit_on_memory():
     async def work(pool, obey):
         before = done(await obey("pid"))
         assert done(await obey("allocate 60000000")) == 60_000_000
-        refused = await obey(f"allocate {fake_model.MEMORY}")
+        refused = await obey(f"allocate {2 * fake_model.MEMORY}")
         assert refused == {"error": "takes too much memory to decode; shrink it first"}
         assert done(await obey("pid")) == before
 

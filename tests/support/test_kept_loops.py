@@ -116,6 +116,9 @@ def test_what_fails_while_reading_is_compiled_is_not_blamed_on_an_image(monkeypa
     def fail(*_):
         raise EOFError("Ran out of input")
 
+    from lrrspm.pipeline.chunks import compile_reading
+
+    compile_reading.cache_clear()
     monkeypatch.setattr("lrrspm.images.decoding.weigh_colors", fail)
     with pytest.raises(EOFError):
         SpatialPyramidFeatures().fit([np.zeros((20, 20))])

@@ -12,10 +12,11 @@ from lrrspm import ImageClassifier
 from lrrspm.methods import METHODS
 rng = np.random.default_rng(0)
 images = [rng.random((70, 60)) for _ in range(6)]
-for name, method in METHODS.items():
-    encoder = method.encoder().set_params(codebook_size=16)
-    model = ImageClassifier(encoder, method=name, random_state=0).fit(images, [0, 1] * 3)
-    print(name, hashlib.sha256(model.features_.encoder_.codebook_.tobytes()).hexdigest())
+for name in METHODS:
+    model = ImageClassifier(method=name, random_state=0)
+    model.set_params(channels__0__encoder__codebook_size=16).fit(images, [0, 1] * 3)
+    codebook = model.features_.channels_[0].encoder_.codebook_
+    print(name, hashlib.sha256(codebook.tobytes()).hexdigest())
     print(name, hashlib.sha256(model.features_.transform(images).tobytes()).hexdigest())
     print(name, hashlib.sha256(model.decision_function(images).tobytes()).hexdigest())
 """
