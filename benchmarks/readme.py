@@ -16,7 +16,10 @@ from lrrspm.report.page import markdown_table
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT
 
-PAGES = tuple(ROOT / name for name in ("README.md", "docs/speed.md", "docs/evidence.md"))
+PAGES = tuple(
+    ROOT / name
+    for name in ("README.md", "docs/speed.md", "docs/evidence.md", "docs/reliability.md")
+)
 
 # Accuracies of LrrSPM in the README: a table of the paper, a column of it, a data set.
 ACCURACY = (
@@ -58,6 +61,7 @@ def tables() -> dict[str, str]:
     """Return tables in Markdown, by marker."""
     return {
         "accuracy": accuracy_table(),
+        "hardening": hardening_table(),
         "methods": methods_table(),
         "coding": coding_table(),
         "speed": speed_table(scripts=tuple(name for name in SCRIPTS if name != "evidence")),
@@ -165,6 +169,32 @@ def _source(name: str, environment: dict[str, Any]) -> str:
         f"Python {environment['python']}, NumPy {environment['packages']['numpy']}."
     )
     return f"From `benchmarks/results/{name}`{made}" if name else made
+
+
+def hardening_table() -> str:
+    """Return attacks with what they cost before and after."""
+    content = json.loads((RESULTS / "hardening.json").read_text())
+    lines = ["| attack | before | after |", "|---|---|---|"]
+    for row in content["result"]["rows"]:
+        before, after = (_cost(row[when]) for when in ("before", "after"))
+        lines.append(f"| {row['attack']} | {before} | {after} |")
+    commit = short_commit(content["environment"])
+    base = content["result"]["base"]
+    return "\n".join([*lines, "", f"Before is commit {base}, after is {commit}; one run each."])
+
+
+def _cost(found: dict[str, Any]) -> str:
+    """Describe what an attack cost in a few words."""
+    parts = []
+    if found.get("seconds") is not None:
+        parts.append(f"{found['seconds']:.1f} s")
+    if found.get("mb") is not None:
+        parts.append(f"{found['mb']:.0f} MB")
+    for key in ("exit", "result"):
+        if found.get(key) is not None:
+            text = " ".join(str(found[key]).split())[:90].replace("|", "/").replace("`", "'")
+            parts.append(f"exit {text}" if key == "exit" else text)
+    return ", ".join(parts) or "nothing"
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import config
+from .._support.text import printable
 from .app import command
 from .options import Jobs, Json, ModelPath
 
@@ -87,7 +88,7 @@ def serve(
         if as_json:
             print(json.dumps({"url": url, "model": str(model)}), flush=True)
         else:
-            print(f"{model}: ready at {url} (Ctrl-C to stop)", flush=True)
+            print(f"{printable(model)}: ready at {url} (Ctrl-C to stop)", flush=True)
         if open_page:
             import threading
             import webbrowser
