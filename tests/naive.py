@@ -240,6 +240,88 @@ def chi2(X, Y):
     return np.array([[one(x, y) for y in Y] for x in X])
 
 
+def smoothed(image, sigma):
+    """A Gaussian cut at three deviations, borders repeated, pixel by pixel."""
+    reach = max(1, round(3 * sigma))
+    taps = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma**2))
+    taps /= taps.sum()
+    padded = np.pad(image.astype(float), reach, mode="edge")
+    out = np.zeros(image.shape)
+    for y in range(image.shape[0]):
+        for x in range(image.shape[1]):
+            window = padded[y : y + 2 * reach + 1, x : x + 2 * reach + 1]
+            out[y, x] = taps @ window @ taps
+    return out
+
+
+def root_normalized(raw):
+    """Unit length, clipped at 0.2, unit length, sum 1, square root; 0 stays 0."""
+    if not raw.any():
+        return np.zeros(len(raw))
+    clipped = np.minimum(raw / np.linalg.norm(raw), 0.2)
+    unit = clipped / np.linalg.norm(clipped)
+    return np.sqrt(unit / unit.sum())
+
+
+def binary_patterns(image, radius):
+    """Pattern (0 to 255, clockwise from the top left) and mean contrast of each pixel."""
+    height, width = image.shape
+    around = [(-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1)]
+    patterns, contrast = np.zeros(image.shape, int), np.zeros(image.shape)
+    for y in range(height):
+        for x in range(width):
+            for bit, (dy, dx) in enumerate(around):
+                row = min(max(y + dy * radius, 0), height - 1)
+                column = min(max(x + dx * radius, 0), width - 1)
+                difference = float(image[row, column]) - float(image[y, x])
+                patterns[y, x] += (difference > 0) << bit
+                contrast[y, x] += abs(difference)
+    return patterns, contrast
+
+
+def lbp_patch(patterns, contrast):
+    """Histograms of the uniform patterns in 2 x 2 cells of one patch, rooted."""
+
+    def changes(pattern):
+        bits = [pattern >> i & 1 for i in range(8)]
+        return sum(bits[i] != bits[(i + 1) % 8] for i in range(8))
+
+    uniform = [pattern for pattern in range(256) if changes(pattern) <= 2]
+    half = len(patterns) // 2
+    histogram = np.zeros((4, 59))
+    for y in range(2 * half):
+        for x in range(2 * half):
+            pattern = patterns[y, x]
+            place = uniform.index(pattern) if pattern in uniform else 58
+            histogram[2 * (y // half) + x // half, place] += contrast[y, x]
+    total = histogram.sum()
+    return np.sqrt(histogram / total).ravel() if total > 0 else histogram.ravel()
+
+
+def low_rank_weights(x, codebook, constant, regularization, survivors, power):
+    """Weights of one descriptor, from the ridge problem itself."""
+    atoms = np.hstack([codebook, np.full((len(codebook), 1), constant)])
+    scale = (atoms**2).sum() / len(atoms)
+    inner = atoms.T @ atoms / scale + regularization * np.eye(atoms.shape[1])
+    z = np.append(x, constant) @ np.linalg.inv(inner) @ atoms.T / scale
+    if z.max() <= 0:
+        return np.eye(len(z))[z.argmax()]
+    kept = np.where(z >= survivors * z.max(), z, 0) ** power
+    return kept / kept.sum()
+
+
+def moments(values, codes, shares, means, deviations):
+    """u and v of one region, (2 k m,), patch by patch."""
+    k, m = means.shape
+    u, v = np.zeros((k, m)), np.zeros((k, m))
+    for x, code in zip(values.astype(float), codes.astype(float), strict=True):
+        for j in range(k):
+            away = (x - means[j]) / deviations[j]
+            u[j] += code[j] * away / np.sqrt(shares[j])
+            v[j] += code[j] * (away**2 - 1) / np.sqrt(2 * shares[j])
+    return np.concatenate([u.ravel(), v.ravel()])
+
+
 def pnm_gray(values, most):
     """8-bit gray of PNM values (h, w, bands); deep gray has 16 bits in between, as in Pillow."""
     height, width, bands = values.shape

@@ -134,7 +134,7 @@ def test_commands(image_folder, tmp_path):
         return result.stdout
 
     run("methods")
-    assert list(json.loads(run("methods", "--json"))["methods"]) == NAMES
+    assert list(json.loads(run("methods", "--json"))["methods"]) == [*NAMES, "LrrFV"]
     fast = ["--codebook-size", 8, "--jobs", 1]
     arguments = ["evaluate", image_folder, "--method", "all", "--train-per-class", 4, *fast]
     run(*arguments, "--splits", 1)

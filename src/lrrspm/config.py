@@ -13,8 +13,26 @@ STEP = 6
 PATCH_SIZE = 16
 """Side of a patch in pixels, a multiple of 4."""
 
+PATCH_SIZES, STEPS = (32, 48, 64), (6, 6, 8)
+"""Patch sizes of RootSIFT in pixels, and the distance between patches of each."""
+
+LBP_PATCH_SIZES, LBP_STEPS, LBP_RADII = (24, 32), (6, 8), (1, 2)
+"""Patch sizes of local binary patterns, their distances, and the radii."""
+
+REGIONS = (1, (3, 1), 2)
+"""Grids of LrrFV: the whole image, three strips, two by two cells."""
+
+N_COMPONENTS = 80
+"""Principal components of descriptors."""
+
+POSITION = 0.3
+"""Weight of a patch's place beside its principal components."""
+
 CODEBOOK_SIZE = 256
 """Number of atoms k in a codebook."""
+
+WEIGHT_ATOMS, WEIGHT_REGULARIZATION, SURVIVORS, WEIGHT_POWER = 64, 0.1, 0.5, 2.0
+"""Low-rank weights: atoms, lambda, share of the largest entry that survives, power."""
 
 REGULARIZATION = 0.7
 """The paper's lambda."""

@@ -88,12 +88,12 @@ class Examination:
             if key not in described:
                 described[key] = channel.descriptor.describe(seen)
             local = described[key]
-            values = channel.project(local.values)
+            values = channel.project(local)
             cells = channel.pyramid.cells(local.x, local.y, local.width, local.height)
             part = _Part(values, channel.encoder_.encode_all(values), cells)
-            state = channel.pooling.start(channel.pyramid, *part.codes.shape[1:], values.shape[1])
-            channel.pooling.add(state, *part)
-            vectors.append(channel.pooling.finish(state, channel.pyramid))
+            state = channel.pooling_.start(channel.pyramid, *part.codes.shape[1:], values.shape[1])
+            channel.pooling_.add(state, *part)
+            vectors.append(channel.pooling_.finish(state, channel.pyramid))
             self._parts.append(part)
             # Padding is even on both sides; shrinking puts pixels' edges e at e / scale,
             # the same on both axes.
@@ -153,7 +153,9 @@ class Examination:
         for channel, part, scale in zip(channels, self._parts, scales, strict=True):
             own = weights[first : first + channel.n_features] * scale
             shares.append(
-                channel.pooling.attribute(part.values, part.codes, part.cells, own, channel.pyramid)
+                channel.pooling_.attribute(
+                    part.values, part.codes, part.cells, own, channel.pyramid
+                )
             )
             first += channel.n_features
         return np.concatenate(shares)

@@ -18,11 +18,11 @@ from . import config
 from ._support import registry
 from ._support.stages import Stages
 from .cache import same_key
-from .descriptors import SIFT, LocalDescriptors
+from .descriptors import SIFT, LocalDescriptors, places
 from .encoders import BLOCK, LRREncoder, Progress
 from .images import Pixels, Source, read_pixels
 from .pipeline import encode_images, fit_features, open_engine
-from .pooling import SpatialPyramid
+from .pooling import Level, SpatialPyramid
 
 Image = Source | NDArray[Any]
 """A path, an open binary file, or an array of shape (h, w) or (h, w, 3)."""
@@ -59,7 +59,7 @@ class Channel(BaseEstimator):
         encoder: Any = None,
         descriptor: Any = None,
         pooling: Any = None,
-        levels: tuple[int, ...] = config.LEVELS,
+        levels: tuple[Level, ...] = config.LEVELS,
         weight: float = 1.0,
         projection: Any = None,
     ) -> None:
@@ -103,8 +103,9 @@ class Channel(BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter of the channel or a part is out of range."""
-        for part in (self.descriptor, self.encoder, self.pooling):
-            part.check_parameters()
+        for part in (self.descriptor, self.encoder, self.pooling, self.projection):
+            if part is not None:
+                part.check_parameters()
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise ValueError(f"weight must be positive, got {self.weight}")
         SpatialPyramid(self.levels)
@@ -115,14 +116,24 @@ class Channel(BaseEstimator):
         executor: Executor | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Fit projection and encoder to sampled descriptors (n, m)."""
-        self.projection_ = None if self.projection is None else clone(self.projection).fit(values)
-        self.encoder_ = clone(self.encoder).fit_on(self.project(values), executor, progress)
+        """Fit projection, encoder and pooling to sampled descriptors (n, m).
+
+        With a projection, two more columns are the places of the patches.
+        """
+        self.projection_ = None
+        if self.projection is not None:
+            described, where = values[:, :-2], values[:, -2:]
+            self.projection_ = clone(self.projection).fit(described)
+            values = self.projection_.transform(described, where)
+        self.encoder_ = clone(self.encoder).fit_on(values, executor, progress)
+        self.pooling_ = clone(self.pooling).fit(values, self.encoder_)
         return self
 
-    def project(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Apply the fitted projection, if there is one, to descriptors (n, m)."""
-        return values if self.projection_ is None else self.projection_.transform(values)
+    def project(self, found: LocalDescriptors) -> NDArray[np.float32]:
+        """Return descriptors as the encoder takes them: projected if there is a projection."""
+        if self.projection_ is None:
+            return found.values
+        return self.projection_.transform(found.values, places(found))
 
     @property
     def pyramid(self) -> SpatialPyramid:
@@ -133,7 +144,16 @@ class Channel(BaseEstimator):
     def n_features(self) -> int:
         """Length of the vector."""
         n_values = self.encoder_.n_features_in_
-        return self.pyramid.n_cells * self.pooling.width(self.encoder_.n_atoms, n_values)
+        return self.pyramid.n_cells * self.pooling_.width(self.encoder_.n_atoms, n_values)
+
+    @property
+    def expected_features(self) -> int:
+        """Length of the vector before anything is fitted, if every atom is learned."""
+        n_values = self.descriptor.n_values
+        if self.projection is not None:
+            n_values = self.projection.n_values(n_values)
+        n_atoms = getattr(self.encoder, "codebook_size", config.CODEBOOK_SIZE)
+        return self.pyramid.n_cells * self.pooling.width(n_atoms, n_values)
 
     def vector(self, found: LocalDescriptors) -> NDArray[np.float32]:
         """Return the vector of one image from its descriptors.
@@ -141,9 +161,9 @@ class Channel(BaseEstimator):
         Codes are made and pooled a block at a time, so that they are read back
         from cache and are never all in memory.
         """
-        encoder, pooling, pyramid = self.encoder_, self.pooling, self.pyramid
+        encoder, pooling, pyramid = self.encoder_, self.pooling_, self.pyramid
         cells = pyramid.cells(found.x, found.y, found.width, found.height)
-        values = self.project(found.values)
+        values = self.project(found)
         state = pooling.start(pyramid, encoder.n_atoms, values.shape[1])
         codes = np.empty((min(BLOCK, len(values)), encoder.n_atoms), np.float32)
         for start in range(0, len(values), BLOCK):

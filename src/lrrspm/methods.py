@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from . import config
 from ._support import registry
-from .encoders import LLCEncoder, LRREncoder, SparseEncoder, VQEncoder
+from .descriptors import LBP, Descriptor, Projection, RootSIFT
+from .encoders import LLCEncoder, LRREncoder, LRRWeightEncoder, SparseEncoder, VQEncoder
 from .features import Channel
-from .pooling import HistogramPooling, MaxPooling, SignedMaxPooling
+from .pooling import HistogramPooling, MaxPooling, MomentPooling, SignedMaxPooling
 
 
 @dataclass(frozen=True)
@@ -98,16 +100,32 @@ METHODS = {
 }
 """The methods of the paper's tables, which keep their bits."""
 
+BEYOND = {
+    "LrrFV": Method(
+        "LrrFV",
+        "moments of RootSIFT and binary patterns, weighted by low-rank codes, linear SVM",
+        lambda: [_moments(RootSIFT()), _moments(LBP())],
+    ),
+}
+"""Methods beyond the paper, still subject to change."""
+
+
+def _moments(descriptor: Descriptor) -> Channel:
+    encoder, pooling = LRRWeightEncoder(), MomentPooling()
+    return Channel(encoder, descriptor, pooling, config.REGIONS, projection=Projection())
+
 
 def method_names() -> list[str]:
     """Return the names of all methods, those of other packages last."""
-    return [*METHODS, *(name for name in registry.others("methods") if name not in METHODS)]
+    own = [*METHODS, *BEYOND]
+    return [*own, *(name for name in registry.others("methods") if name not in own)]
 
 
 def find_method(name: str) -> Method:
     """Return a method by its name, also one that another package registers."""
-    if name in METHODS:
-        return METHODS[name]
+    own = {**METHODS, **BEYOND}
+    if name in own:
+        return own[name]
     try:
         found = registry.find("methods", name)
     except registry.MissingPartError:

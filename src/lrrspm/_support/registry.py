@@ -21,11 +21,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 OURS = {
-    "descriptors": {"SIFT": "lrrspm.descriptors.sift"},
-    "projections": {},
+    "descriptors": {
+        "LBP": "lrrspm.descriptors.lbp",
+        "OpponentSIFT": "lrrspm.descriptors.root_sift",
+        "RootSIFT": "lrrspm.descriptors.root_sift",
+        "SIFT": "lrrspm.descriptors.sift",
+    },
+    "projections": {"Projection": "lrrspm.descriptors.projection"},
     "encoders": {
         "LLCEncoder": "lrrspm.encoders.llc",
         "LRREncoder": "lrrspm.encoders.lrr",
+        "LRRWeightEncoder": "lrrspm.encoders.weights",
         "SparseEncoder": "lrrspm.encoders.sparse",
         "VQEncoder": "lrrspm.encoders.vq",
     },
@@ -33,6 +39,7 @@ OURS = {
         "AveragePooling": "lrrspm.pooling.sums",
         "HistogramPooling": "lrrspm.pooling.sums",
         "MaxPooling": "lrrspm.pooling.maxima",
+        "MomentPooling": "lrrspm.pooling.moments",
         "SignedMaxPooling": "lrrspm.pooling.maxima",
     },
 }

@@ -42,7 +42,7 @@ class SIFT(Descriptor):
 
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter is out of range."""
-        _check_grid(self.step, self.patch_size)
+        check_grid(self.step, self.patch_size)
 
 
 def dense_sift(
@@ -84,10 +84,16 @@ def dense_sift(
     a patch is padded to the patch's size, its border pixels repeated evenly
     on both sides: any image down to 1x1 has at least one descriptor.
     """
-    array = as_gray(image)
-    _check_grid(step, patch_size)
+    found = raw_sift(as_gray(image), step, patch_size)
+    _normalize(found.values)
+    return found
+
+
+def raw_sift(pixels: NDArray[np.float32], step: int, patch_size: int) -> LocalDescriptors:
+    """Compute the descriptors of :func:`dense_sift` before they are normalized."""
+    check_grid(step, patch_size)
     step, patch_size = int(step), int(patch_size)
-    array = Descriptor.pad(array, patch_size)
+    array = Descriptor.pad(pixels, patch_size)
     height, width = array.shape
     left, top = ((width - patch_size) % step) // 2, ((height - patch_size) % step) // 2
     nx, ny = (width - patch_size) // step + 1, (height - patch_size) // step + 1
@@ -96,8 +102,6 @@ def dense_sift(
     smooth, slope = _TAPS
     weights, first, last = _bin_weights(patch_size)
     _describe(array, step, left, top, nx, ny, smooth, slope, weights, first, last, values)
-    _normalize(values)
-
     center = (patch_size - 1) / 2
     xs = np.arange(nx, dtype=np.float32) * step + np.float32(left + center)
     ys = np.arange(ny, dtype=np.float32) * step + np.float32(top + center)
@@ -105,7 +109,7 @@ def dense_sift(
     return LocalDescriptors(values, np.tile(xs, ny), np.repeat(ys, nx), size, width, height)
 
 
-def _check_grid(step: int, patch_size: int) -> None:
+def check_grid(step: int, patch_size: int) -> None:
     if step < 1 or step != int(step):
         raise ValueError(f"step must be a whole number of at least 1, got {step}")
     if patch_size < N_BINS or patch_size % N_BINS:

@@ -7,6 +7,7 @@ from .llc import LLCEncoder
 from .lrr import LRREncoder
 from .sparse import SparseEncoder
 from .vq import VQEncoder
+from .weights import LRRWeightEncoder
 
 __all__ = [
     "BLOCK",
@@ -14,6 +15,7 @@ __all__ = [
     "Encoder",
     "LLCEncoder",
     "LRREncoder",
+    "LRRWeightEncoder",
     "Progress",
     "SparseEncoder",
     "VQEncoder",

@@ -84,7 +84,7 @@ class LRREncoder(CodebookEncoder):
                 raise ValueError(f"{name} must be at least 0, got {value}")
 
     def _prepare(self) -> None:
-        self.projection_ = _ridge_projection(self.codebook_, self.regularization)
+        self.projection_ = ridge_projection(self.codebook_, self.regularization)
         self.total_ = self.projection_.sum(axis=1, dtype=np.float64).astype(np.float32)
 
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
@@ -98,7 +98,7 @@ class LRREncoder(CodebookEncoder):
             codes /= norms
 
 
-def _ridge_projection(codebook: NDArray[Any], regularization: float) -> NDArray[np.float32]:
+def ridge_projection(codebook: NDArray[Any], regularization: float) -> NDArray[np.float32]:
     """((D'D + lambda I)^-1 D')' as (m, k), from the smaller of the two systems.
 
     P = D' (DD' + lambda I)^-1 as well, an m x m system at any k.

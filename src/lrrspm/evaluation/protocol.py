@@ -25,6 +25,9 @@ from .unreadable import RESTART, without_unreadable
 SHARED_STAGES = ("read", "describe", "codebook")
 """Stages whose work several classifiers share."""
 
+_MEMORY = 3e9
+"""Bytes of vectors that may be in memory together."""
+
 
 def evaluate(
     paths: Sequence[str],
@@ -86,10 +89,11 @@ def evaluate_all(
 ) -> list[Evaluation]:
     """Evaluate several classifiers on the same splits; see :func:`evaluate`.
 
-    Images are read twice altogether, and each k-means codebook is learned once
-    for all of them. The seconds of ``read``, ``describe`` and ``codebook`` are
-    those of all together, as are those of ``restart``, work lost to unreadable
-    images; the others are each one's own.
+    Images are read twice altogether (twice per split where vectors are too long to
+    keep those of all splits), and each k-means codebook is learned once for all.
+    The seconds of ``read``, ``describe`` and ``codebook`` are those of all together,
+    as are those of ``restart``, work lost to unreadable images; the others are each
+    one's own.
     """
     stages = stages or Stages()
     if splits < 1:
@@ -107,17 +111,25 @@ def evaluate_all(
         paths: Sequence[str], y: NDArray[Any], skip: bool
     ) -> tuple[list[Evaluation] | None, dict[int, str]]:
         train = [split_by_class(y, train_per_class, s) for s in seeds]
-        models = [clone(c).set_params(random_state=s) for c in classifiers for s in seeds]
-        members = train * len(classifiers)
-        trained, skipped = fit_together(
-            models, paths, y, members, engine, stages, shared_codebook, skip, store
-        )
-        if skipped:
-            return None, skipped
-        return [
-            _test_splits(models[i : i + splits], trained[i : i + splits], paths, y, train, stages)
-            for i in range(0, len(trained), splits)
-        ], {}
+        tests = [_Test(paths, y, stages) for _ in classifiers]
+        # Long vectors of all splits do not fit into memory together.
+        at_once = splits if shared_codebook else _splits_at_once(classifiers, len(y))
+        for first in range(0, splits, at_once):
+            group = range(first, min(first + at_once, splits))
+            models = [
+                clone(c).set_params(random_state=seeds[s]) for c in classifiers for s in group
+            ]
+            members = [train[s] for s in group] * len(classifiers)
+            trained, skipped = fit_together(
+                models, paths, y, members, engine, stages, shared_codebook, skip, store
+            )
+            if skipped:
+                return None, skipped
+            for i, (model, part) in enumerate(zip(models, trained, strict=True)):
+                split = group[i % len(group)]
+                tests[i // len(group)].add(model, part, train[split], split + 1)
+            del trained  # the vectors, before those of the next splits are made
+        return [test.result() for test in tests], {}
 
     found, left_out = without_unreadable(measure, paths, labels, max_skipped, stages)
     protocol = {
@@ -132,35 +144,48 @@ def evaluate_all(
     return found
 
 
-def _test_splits(
-    models: Sequence[ImageClassifier],
-    trained: Sequence[Trained],
-    paths: Sequence[str],
-    y: NDArray[Any],
-    train: Sequence[NDArray[np.int64]],
-    stages: Stages,
-) -> Evaluation:
-    """Test one classifier, trained on several splits, on the rest of each."""
-    names = np.unique(y)
-    confusions, seconds = [], 0.0
-    mistakes: list[Mistake] = []
-    for split, (model, part, indices) in enumerate(zip(models, trained, train, strict=True), 1):
+def _splits_at_once(classifiers: Sequence[ImageClassifier], n_images: int) -> int:
+    """Return how many splits' vectors may be in memory together, at least one."""
+    lengths = [channel.expected_features for c in classifiers for channel in c.new_channels()]
+    return max(1, int(_MEMORY // (4 * n_images * max(sum(lengths), 1))))
+
+
+class _Test:
+    """One classifier, trained on several splits and tested on the rest of each."""
+
+    def __init__(self, paths: Sequence[str], y: NDArray[Any], stages: Stages) -> None:
+        self._paths, self._y, self._stages = paths, y, stages
+        self._names = np.unique(y)
+        self._confusions: list[NDArray[np.int64]] = []
+        self._mistakes: list[Mistake] = []
+        self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
+
+    def add(
+        self, model: ImageClassifier, part: Trained, train: NDArray[np.int64], split: int
+    ) -> None:
+        """Test the model of one split."""
         start = time.perf_counter()
-        test = np.setdiff1d(np.arange(len(y)), indices)
+        y = self._y
+        test = np.setdiff1d(np.arange(len(y)), train)
         scores = model.svm_.decision_function(part.vectors[test])
         predicted = predict_labels(model.classes_, scores)
-        seconds += time.perf_counter() - start
-        confusions.append(count_confusions(names, y[test], predicted))
-        mistakes += find_mistakes(model, [paths[i] for i in test], y[test], scores, split)
-    stages.add("test", seconds)
-    shared = [stage for stage in (RESTART, "store", *SHARED_STAGES) if stage in stages.seconds]
-    own_seconds = {
-        **{stage: stages.seconds[stage] for stage in shared},
-        "encode": sum(part.encode_seconds for part in trained),
-        "train": sum(part.train_seconds for part in trained),
-        "test": seconds,
-    }
-    return Evaluation(names.tolist(), confusions, len(y), own_seconds, most_confident(mistakes))
+        seconds = time.perf_counter() - start
+        self._stages.add("test", seconds)
+        self._confusions.append(count_confusions(self._names, y[test], predicted))
+        self._mistakes += find_mistakes(
+            model, [self._paths[i] for i in test], y[test], scores, split
+        )
+        self._seconds["encode"] += part.encode_seconds
+        self._seconds["train"] += part.train_seconds
+        self._seconds["test"] += seconds
+
+    def result(self) -> Evaluation:
+        """Return what was found; stages that several classifiers share are those of all."""
+        seconds = self._stages.seconds
+        shared = [stage for stage in (RESTART, "store", *SHARED_STAGES) if stage in seconds]
+        own = {**{stage: seconds[stage] for stage in shared}, **self._seconds}
+        mistakes = most_confident(self._mistakes)
+        return Evaluation(self._names.tolist(), self._confusions, len(self._y), own, mistakes)
 
 
 def score_model(

@@ -44,7 +44,8 @@ def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
                     **({} if fitted is None else {"atoms": channel.encoder_.n_atoms}),
                 },
                 "pooling": _part(channel.pooling),
-                "levels": list(channel.levels),
+                **({} if channel.projection is None else {"projection": _part(channel.projection)}),
+                "levels": as_json(channel.levels),
                 "weight": channel.weight,
             }
             for channel in channels

@@ -40,8 +40,9 @@ def pack(features: SpatialPyramidFeatures, svm: SVM) -> Packed:
     description, requires = _describe_all(features, features.channels_, svm)
     arrays = {f"svm.{_plain_name(name)}": getattr(svm, name) for name in svm.derived}
     for place, channel in enumerate(features.channels_):
-        for name in channel.encoder_.derived:
-            arrays[f"channels.{place}.{_plain_name(name)}"] = getattr(channel.encoder_, name)
+        for part, prefix in _owners(place, channel.encoder_, channel.pooling_, channel.projection_):
+            for name in part.derived:
+                arrays[prefix + _plain_name(name)] = getattr(part, name)
     return Packed(description, arrays, requires)
 
 
@@ -73,12 +74,12 @@ def _describe_all(
     requires: dict[str, str] = {}
     listed = []
     for channel in channels:
-        if channel.projection is not None:
-            raise UnsavableError("models with a projection cannot be saved")
-        described: dict[str, Any] = {"levels": list(channel.pyramid.levels)}
+        described: dict[str, Any] = {"levels": as_json(channel.pyramid.levels)}
         described["weight"] = float(channel.weight)
         for role, kind in _KINDS.items():
             described[role] = _describe(kind, getattr(channel, role), requires)
+        if channel.projection is not None:
+            described["projection"] = _describe("projections", channel.projection, requires)
         listed.append(described)
     parameters = features.get_params(deep=False)
     svm_parameters = {"C": as_json(svm.C)} | (
@@ -125,6 +126,14 @@ def _plain_name(attribute: str) -> str:
     return attribute.rstrip("_")
 
 
+def _owners(place: int, encoder: Any, pooling: Any, projection: Any) -> list[tuple[Any, str]]:
+    """List the parts of a channel that may have arrays, and how the arrays' names begin."""
+    owners = [(encoder, f"channels.{place}."), (pooling, f"channels.{place}.pooling.")]
+    if projection is not None:
+        owners.append((projection, f"channels.{place}.projection."))
+    return owners
+
+
 class Restored(NamedTuple):
     """Features and SVM with checked parameters, still without arrays."""
 
@@ -154,15 +163,19 @@ def restore(description: dict[str, Any]) -> Restored:
 
 
 def _restore_channel(described: dict[str, Any]) -> Channel:
-    if set(described) != {*_KINDS, "levels", "weight"}:
+    if set(described) - {"projection"} != {*_KINDS, "levels", "weight"}:
         raise ValueError(f"a channel has the keys {sorted(described)}")
     levels, weight = described["levels"], described["weight"]
     if not isinstance(levels, list) or not 1 <= len(levels) <= 64:
         raise ValueError("levels must be a list of 1 to 64 numbers")
-    if any(type(n) is not int for n in levels) or type(weight) not in (int, float):
-        raise ValueError(f"levels are {levels}, the weight is {weight!r}")
+    flat = [n for one in levels for n in (one if isinstance(one, list) else [one])]
+    if any(type(n) is not int for n in flat) or type(weight) not in (int, float):
+        raise ValueError(f"levels are {str(levels)[:100]}, the weight is {weight!r}")
     parts = {role: _restore_part(kind, described[role]) for role, kind in _KINDS.items()}
-    return Channel(**parts, levels=tuple(levels), weight=float(weight))
+    if "projection" in described:
+        parts["projection"] = _restore_part("projections", described["projection"])
+    grids = SpatialPyramid(tuple(levels)).levels
+    return Channel(**parts, levels=grids, weight=float(weight))
 
 
 def _restore_part(kind: str, described: dict[str, Any]) -> Any:
@@ -208,10 +221,14 @@ def fill(
     letters: dict[str, tuple[str, dict[str, int]]] = {}
     own: list[dict[str, int]] = []
     for place, channel in enumerate(channels):
-        known = {"m": channel.descriptor.n_values}
+        described = channel.descriptor.n_values
+        known = {"m": described}
+        if channel.projection is not None:
+            known = {"v": described, "m": channel.projection.n_values(described)}
         own.append(known)
-        for name, shape in channel.encoder.derived.items():
-            letters[f"channels.{place}.{_plain_name(name)}"] = (shape, known)
+        for part, prefix in _owners(place, channel.encoder, channel.pooling, channel.projection):
+            for name, shape in part.derived.items():
+                letters[prefix + _plain_name(name)] = (shape, known)
     for name, shape in svm.derived.items():
         letters[f"svm.{_plain_name(name)}"] = (shape, sizes)
     if set(tensors) != set(letters):
@@ -231,19 +248,19 @@ def fill(
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise ValueError(f"{name} has values that are not finite numbers")
-    for place, (channel, described) in enumerate(
-        zip(channels, description["channels"], strict=True)
-    ):
+    for place, (channel, known) in enumerate(zip(channels, own, strict=True)):
         encoder = channel.encoder
-        for name in encoder.derived:
-            setattr(encoder, name, arrays[f"channels.{place}.{_plain_name(name)}"])
-        encoder.n_features_in_ = channel.descriptor.n_values
-        if described["encoder"].get("codebook_given"):
+        for part, prefix in _owners(place, encoder, channel.pooling, channel.projection):
+            for name in part.derived:
+                setattr(part, name, arrays[prefix + _plain_name(name)])
+        encoder.n_features_in_ = known["m"]
+        if description["channels"][place]["encoder"].get("codebook_given"):
             assert features.channels is not None
             for template in (encoder, features.channels[place].encoder):
                 template.set_params(codebook=encoder.codebook_)
         encoder.ready()
-        channel.encoder_, channel.projection_ = encoder, None
+        channel.encoder_, channel.pooling_ = encoder, channel.pooling
+        channel.projection_ = channel.projection
     features.channels_ = channels
     for name in svm.derived:
         setattr(svm, name, arrays[f"svm.{_plain_name(name)}"])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .._support.parallel import single_blas_thread
 from ..cache import same_key
-from ..descriptors import Descriptor, LocalDescriptors
+from ..descriptors import Descriptor, LocalDescriptors, places
 from ..images import ImageError, Pixels, read_pixels
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ class Draw(NamedTuple):
     seed: int
     places: dict[int, int]
     """Place of each image, by its number, among those of the sample."""
+    located: bool = False
+    """True to add each patch's place in its image as two more columns."""
 
 
 def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item]) -> list[Outcome]:
@@ -137,7 +139,10 @@ def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item])
             found = sources.describe(item.number, item.image, wanted, seconds)
             for job in item.jobs:
                 draw = draws[job]
-                values = found[draw.source].values
+                local = found[draw.source]
+                values = local.values
+                if draw.located:
+                    values = np.hstack([values, places(local)])
                 arrays.append(_draw(values, draw.quota, draw.seed, draw.places[item.number]))
         except ImageError as failure:
             error = failure

@@ -54,11 +54,15 @@ def encode_images(
     """
     stores = Stores(features, store)
     sources = Sources()
-    columns = [
-        _Column(number, sources.add(feature, channel), channel, len(images), feature, stores)
-        for number, feature in enumerate(features)
-        for channel in feature.channels_
-    ]
+    columns, matrices = [], []
+    for number, feature in enumerate(features):
+        lengths = [channel.n_features for channel in feature.channels_]
+        matrices.append(np.empty((len(images), sum(lengths)), np.float32))
+        # Channels write side by side into one matrix: long vectors are never copied.
+        parts = np.split(matrices[-1], np.cumsum(lengths)[:-1], axis=1)
+        for channel, part in zip(feature.channels_, parts, strict=True):
+            source = sources.add(feature, channel)
+            columns.append(_Column(number, source, channel, part, feature, stores))
     skipped: dict[int, str] = {}
     try:
         with stores.main.timed(stages):
@@ -70,14 +74,15 @@ def encode_images(
         for column in columns:
             column.shelf.flush()
     Unreadable(stores.main).keep(digests, skipped)
-    matrices, seconds = [], []
+    seconds = []
     for number, feature in enumerate(features):
         own = [c for c, column in enumerate(columns) if column.owner == number]
-        parts = [columns[c].matrix for c in own]
-        if skipped:
-            parts = [np.delete(part, sorted(skipped), axis=0) for part in parts]
-        matrices.append(feature.weigh(parts))
+        for c, scale in zip(own, feature.scales, strict=True):
+            if len(own) > 1:
+                columns[c].matrix *= scale
         seconds.append(float(spent[2:][own].sum()))
+    if skipped:
+        matrices = [np.delete(matrix, sorted(skipped), axis=0) for matrix in matrices]
     return Encoded(matrices, skipped, seconds)
 
 
@@ -118,13 +123,13 @@ class _Column:
         owner: int,
         source: int,
         channel: Channel,
-        n_images: int,
+        matrix: NDArray[np.float32],
         features: SpatialPyramidFeatures,
         stores: Stores,
     ) -> None:
         self.owner, self.source, self.channel = owner, source, channel
-        self.matrix = np.empty((n_images, channel.n_features), np.float32)
-        self.missing = set(range(n_images))
+        self.matrix = matrix
+        self.missing = set(range(len(matrix)))
         store = stores.of(features)
         about = vector_key(features, channel) if store.active else None
         length = channel.n_features
@@ -147,13 +152,14 @@ def vector_key(features: SpatialPyramidFeatures, channel: Channel) -> dict[str, 
     parts = {
         "descriptor": part_key("descriptors", channel.descriptor),
         "encoder": part_key("encoders", encoder, without=_LEARNING),
-        "pooling": part_key("poolings", channel.pooling),
+        "pooling": part_key("poolings", channel.pooling_),
     }
     if channel.projection_ is not None:
         parts["projection"] = part_key("projections", channel.projection_)
     if None in parts.values():
         return None
-    owners = [encoder] if channel.projection_ is None else [encoder, channel.projection_]
+    owners = [encoder, channel.pooling_]
+    owners += [] if channel.projection_ is None else [channel.projection_]
     arrays = [{name: plain(getattr(part, name)) for name in part.derived} for part in owners]
     return {
         **parts,

@@ -99,11 +99,12 @@ def _make_plans(
             if "random_state" in encoder.get_params() and encoder.random_state is None:
                 encoder.set_params(random_state=encoder_seed)
             source = sources.add(feature, channel)
-            key = (source, seed, feature.n_samples, np.asarray(indices).tobytes())
+            located = channel.projection is not None
+            key = (source, seed, feature.n_samples, located, np.asarray(indices).tobytes())
             if key not in plans:
                 places = {int(index): place for place, index in enumerate(indices)}
                 quota = max(1, round(feature.n_samples / len(indices)))
-                plans[key] = _Plan(feature, Draw(source, quota, seed, places))
+                plans[key] = _Plan(feature, Draw(source, quota, seed, places, located))
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())
 
@@ -179,6 +180,7 @@ class _Plan:
             "max_side": self.owner.max_side,
             "seed": self.draw.seed,
             "quota": self.draw.quota,
+            "located": self.draw.located,
             "members": hash_of(members),
         }
         if None not in members:
@@ -196,7 +198,8 @@ class _Plan:
             if name in found and found[name].shape[1] == n_values
         }
         rows = range(self.draw.quota + 1)
-        form = Form(("F32",), (rows, range(n_values, n_values + 1)))
+        columns = n_values + 2 * self.draw.located
+        form = Form(("F32",), (rows, range(columns, columns + 1)))
         self.samples = store.shelf("samples", about, form)
         if not self.complete:
             index_of = {str(place): index for index, place in self.draw.places.items()}
@@ -235,7 +238,7 @@ def _recipe(channel: Channel) -> str | None:
     encoder: Encoder = channel.encoder
     if not isinstance(encoder, CodebookEncoder) or channel.projection is not None:
         return None
-    if not encoder.learns_codebook_alone:
+    if not encoder.learns_codebook_alone or channel.pooling.derived:
         return None
     if encoder.codebook is not None or not isinstance(encoder.random_state, Integral):
         return None

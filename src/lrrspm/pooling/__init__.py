@@ -2,13 +2,16 @@
 
 from .base import Pooling
 from .maxima import MaxPooling, SignedMaxPooling
-from .pyramid import SpatialPyramid
+from .moments import MomentPooling
+from .pyramid import Level, SpatialPyramid
 from .sums import AveragePooling, HistogramPooling
 
 __all__ = [
     "AveragePooling",
     "HistogramPooling",
+    "Level",
     "MaxPooling",
+    "MomentPooling",
     "Pooling",
     "SignedMaxPooling",
     "SpatialPyramid",

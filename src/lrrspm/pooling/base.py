@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from .. import config
-from .pyramid import SpatialPyramid
+from .pyramid import Level, SpatialPyramid
 
 NORMS = ("l2", "l1", None)
 
@@ -32,6 +32,9 @@ class Pooling(BaseEstimator):
     The final l2 normalization is in the authors' program, not in the paper.
     """
 
+    derived: ClassVar[dict[str, str]] = {}
+    """Fitted arrays and their shapes in letters: k atoms, m descriptor values."""
+
     def __init__(self, norm: str | None = "l2") -> None:
         self.norm = norm
 
@@ -39,6 +42,10 @@ class Pooling(BaseEstimator):
         """Raise ValueError where a parameter is out of range."""
         if self.norm not in NORMS:
             raise ValueError(f"norm must be one of {NORMS}, got {self.norm!r}")
+
+    def fit(self, values: NDArray[np.float32], encoder: Any) -> Self:
+        """Learn from training descriptors (n, m) and a fitted encoder; most have nothing to."""
+        return self
 
     def width(self, n_atoms: int, n_values: int) -> int:
         """Return the numbers per cell for codes of ``n_atoms`` entries.
@@ -114,7 +121,7 @@ class Pooling(BaseEstimator):
         y: ArrayLike,
         width: int,
         height: int,
-        levels: tuple[int, ...] = config.LEVELS,
+        levels: tuple[Level, ...] = config.LEVELS,
         values: ArrayLike | None = None,
     ) -> NDArray[np.float32]:
         """Pool the codes of one image.

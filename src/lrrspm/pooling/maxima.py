@@ -29,7 +29,7 @@ class MaxPooling(Pooling):
     _absolute: ClassVar[bool] = True
 
     def start(self, pyramid: SpatialPyramid, n_atoms: int, n_values: int) -> NDArray[np.float32]:
-        return np.full((pyramid.side**2, n_atoms), self._empty, np.float32)
+        return np.full((pyramid.n_finest, n_atoms), self._empty, np.float32)
 
     def add(
         self,
@@ -42,8 +42,8 @@ class MaxPooling(Pooling):
 
     def merge(self, state: NDArray[np.float32], pyramid: SpatialPyramid) -> NDArray[np.float32]:
         cells = np.empty((pyramid.n_cells, state.shape[1]), np.float32)
-        for n, rows, _ in pyramid.grids():
-            _merge_max(state, pyramid.side, n, cells[rows])
+        for _, rows, parents in pyramid.grids():
+            _merge_max(state, parents, cells[rows])
         cells[np.isneginf(cells)] = 0  # empty cells of a signed maximum
         return cells
 
@@ -114,16 +114,15 @@ def _pool_signed_max(
 
 
 @compiled()
-def _merge_max(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.float32]) -> None:
-    """Maxima of the side x side cells into n x n cells: one pass over the fine ones."""
-    ratio = side // n
+def _merge_max(
+    fine: NDArray[np.float32], parents: NDArray[np.int64], out: NDArray[np.float32]
+) -> None:
+    """Maxima of the finest cells into those of a level: one pass over the fine ones."""
     out[:, :] = -np.inf
-    for row in range(side):
-        for column in range(side):
-            source = fine[row * side + column]
-            target = out[(row // ratio) * n + column // ratio]
-            for j in range(source.size):
-                target[j] = max(target[j], source[j])
+    for cell in range(len(parents)):
+        source, target = fine[cell], out[parents[cell]]
+        for j in range(source.size):
+            target[j] = max(target[j], source[j])
 
 
 @compiled()

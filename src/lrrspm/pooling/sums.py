@@ -36,7 +36,7 @@ class HistogramPooling(Pooling):
     """
 
     def start(self, pyramid: SpatialPyramid, n_atoms: int, n_values: int) -> Sums:
-        n_cells = pyramid.side**2
+        n_cells = pyramid.n_finest
         return Sums(np.zeros((n_cells, n_atoms), np.float32), np.zeros(n_cells, np.int64))
 
     def add(
@@ -53,7 +53,7 @@ class HistogramPooling(Pooling):
         cells = np.empty((pyramid.n_cells, state.values.shape[1]), np.float32)
         for grid, scale in self._scales(state, pyramid):
             part = cells[grid.rows]
-            _merge_sum(state.values, pyramid.side, grid.n, part)
+            _merge_sum(state.values, grid.parents, part)
             part *= scale.astype(np.float32)
         return cells
 
@@ -88,9 +88,10 @@ class HistogramPooling(Pooling):
     ) -> Iterator[tuple[Grid, NDArray[np.float64]]]:
         """Each level, and what the sums of its cells are multiplied by, (1, 1) or (n * n, 1)."""
         total = max(state.counts.sum(), 1)
-        last = len(pyramid.levels) - 1
+        ranks = sorted(grid.rows.stop - grid.rows.start for grid in pyramid.grids())
+        last = len(ranks) - 1
         for grid in pyramid.grids():
-            rank = sorted(pyramid.levels).index(grid.n)
+            rank = ranks.index(grid.rows.stop - grid.rows.start)
             yield grid, np.array([[0.5 ** (last - max(rank - 1, 0)) / total]])
 
 
@@ -127,13 +128,12 @@ def _pool_sum(
 
 
 @compiled()
-def _merge_sum(fine: NDArray[np.float32], side: int, n: int, out: NDArray[np.float32]) -> None:
-    """Sums of the side x side cells into n x n cells: one pass over the fine ones."""
-    ratio = side // n
+def _merge_sum(
+    fine: NDArray[np.float32], parents: NDArray[np.int64], out: NDArray[np.float32]
+) -> None:
+    """Sums of the finest cells into those of a level: one pass over the fine ones."""
     out[:, :] = 0
-    for row in range(side):
-        for column in range(side):
-            source = fine[row * side + column]
-            target = out[(row // ratio) * n + column // ratio]
-            for j in range(source.size):
-                target[j] += source[j]
+    for cell in range(len(parents)):
+        source, target = fine[cell], out[parents[cell]]
+        for j in range(source.size):
+            target[j] += source[j]

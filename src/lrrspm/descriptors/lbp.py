@@ -1,0 +1,178 @@
+"""Local binary patterns: histograms of signs around each pixel."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import config
+from .._support.loops import compiled
+from .base import Descriptor, LocalDescriptors
+
+N_PATTERNS = 59
+"""58 uniform patterns of eight signs, and one bin for all others."""
+
+
+class LBP(Descriptor):
+    r"""Histograms of uniform local binary patterns in 2 x 2 cells of each patch.
+
+    The pattern of a pixel is the signs of eight neighbors at a distance r
+    (pixels on a square) minus the pixel; its vote is weighted by the mean
+    absolute difference. A descriptor is the histograms h of the four cells,
+
+    .. math:: v = \sqrt{h / \|h\|_1}
+
+    and 0 for a patch without any contrast.
+
+    Parameters
+    ----------
+    patch_sizes : tuple of int
+        Sides of the patches in pixels, multiples of 4.
+    steps : tuple of int
+        Distances between neighboring patches, one per patch size; each divides
+        half of its patch size.
+    radii : tuple of int
+        Distances of the neighbors, one per patch size.
+    """
+
+    def __init__(
+        self,
+        patch_sizes: tuple[int, ...] = config.LBP_PATCH_SIZES,
+        steps: tuple[int, ...] = config.LBP_STEPS,
+        radii: tuple[int, ...] = config.LBP_RADII,
+    ) -> None:
+        self.patch_sizes = patch_sizes
+        self.steps = steps
+        self.radii = radii
+
+    @property
+    def n_values(self) -> int:
+        """Values per descriptor: 236."""
+        return 4 * N_PATTERNS
+
+    def check_parameters(self) -> None:
+        """Raise ValueError where a parameter is out of range."""
+        sizes, steps, radii = self.patch_sizes, self.steps, self.radii
+        if not sizes or not len(sizes) == len(steps) == len(radii):
+            raise ValueError(
+                "there must be one step and one radius per patch size, got "
+                f"{sizes}, {steps} and {radii}"
+            )
+        for size, step, radius in zip(sizes, steps, radii, strict=True):
+            if not 4 <= size <= 4096 or size % 4 or step < 1 or (size // 2) % step:
+                raise ValueError(
+                    "patch sizes must be multiples of 4 and steps divide half of them, "
+                    f"got {size} and {step}"
+                )
+            if not 1 <= radius <= 64:
+                raise ValueError(f"radii must be 1 to 64, got {radius}")
+
+    def describe(self, pixels: NDArray[np.float32]) -> LocalDescriptors:
+        """Describe the patches of a gray image, all sizes one after another."""
+        self.check_parameters()
+        image = self.pad(pixels, max(self.patch_sizes))
+        height, width = image.shape
+        found = []
+        for size, step, radius in zip(self.patch_sizes, self.steps, self.radii, strict=True):
+            left, top = ((width - size) % step) // 2, ((height - size) % step) // 2
+            nx, ny = (width - size) // step + 1, (height - size) // step + 1
+            blocks = _block_histograms(image, radius, step, left, top, _BINS)
+            values = _sum_cells(blocks, size // 2 // step, nx, ny)
+            center = (size - 1) / 2
+            xs = np.arange(nx, dtype=np.float32) * step + np.float32(left + center)
+            ys = np.arange(ny, dtype=np.float32) * step + np.float32(top + center)
+            sides = np.full(len(values), size, np.float32)
+            found.append((values, np.tile(xs, ny), np.repeat(ys, nx), sides))
+        values, x, y, sides = (np.concatenate([one[i] for one in found]) for i in range(4))
+        return LocalDescriptors(values, x, y, sides, width, height)
+
+
+def _uniform_bins() -> NDArray[np.int64]:
+    """Return the bin of each of the 256 patterns: at most two changes around the circle."""
+    bins = np.full(256, N_PATTERNS - 1, np.int64)
+    place = 0
+    for pattern in range(256):
+        changes = bin(pattern ^ ((pattern >> 1) | ((pattern & 1) << 7))).count("1")
+        if changes <= 2:
+            bins[pattern] = place
+            place += 1
+    return bins
+
+
+_BINS = _uniform_bins()
+
+
+@compiled("contract")
+def _block_histograms(
+    image: NDArray[np.float32],
+    radius: int,
+    step: int,
+    left: int,
+    top: int,
+    bins: NDArray[np.int64],
+) -> NDArray[np.float32]:
+    """Histograms (rows, columns, 59) of blocks of step x step pixels.
+
+    Eight comparisons and one addition to a histogram per pixel; borders repeated.
+    """
+    height, width = image.shape
+    rows, columns = (height - top) // step, (width - left) // step
+    out = np.zeros((rows, columns, 59), np.float32)
+    codes, weights = np.empty(width, np.int32), np.empty(width, np.float32)
+    padded = np.empty((3, width + 2 * radius), np.float32)
+    for y in range(top, top + rows * step):
+        for line in range(3):
+            source = image[min(max(y + (line - 1) * radius, 0), height - 1)]
+            row = padded[line]
+            for x in range(radius):
+                row[x] = source[0]
+                row[radius + width + x] = source[width - 1]
+            row[radius : radius + width] = source
+        above, center, below = padded[0], padded[1], padded[2]
+        codes[:] = 0
+        weights[:] = 0
+        for n in range(8):
+            if n < 3:
+                line, shift = above, n * radius
+            elif n == 3:
+                line, shift = center, 2 * radius
+            elif n < 7:
+                line, shift = below, (6 - n) * radius
+            else:
+                line, shift = center, 0
+            bit = np.int32(1 << n)
+            for x in range(width):
+                difference = line[x + shift] - center[x + radius]
+                codes[x] |= bit if difference > np.float32(0) else np.int32(0)
+                weights[x] += abs(difference)
+        target = out[(y - top) // step]
+        for x in range(left, left + columns * step):
+            target[(x - left) // step, bins[codes[x]]] += weights[x]
+    return out
+
+
+@compiled("contract", "reassoc")
+def _sum_cells(blocks: NDArray[np.float32], cell: int, nx: int, ny: int) -> NDArray[np.float32]:
+    """Descriptors (ny * nx, 236) from block histograms: 4 cell^2 * 59 additions each."""
+    n = blocks.shape[2]
+    out = np.zeros((ny * nx, 4 * n), np.float32)
+    for gy in range(ny):
+        for gx in range(nx):
+            v = out[gy * nx + gx]
+            for part in range(4):
+                first = part * n
+                for by in range(cell):
+                    for bx in range(cell):
+                        block = blocks[gy + (part // 2) * cell + by, gx + (part % 2) * cell + bx]
+                        for j in range(n):
+                            v[first + j] += block[j]
+            total = np.float32(0)
+            for j in range(v.size):
+                total += v[j]
+            if total > np.float32(1e-12):
+                scale = np.float32(1) / total
+                for j in range(v.size):
+                    v[j] = np.sqrt(v[j] * scale)
+            else:
+                v[:] = 0
+    return out

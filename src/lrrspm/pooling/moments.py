@@ -1,0 +1,260 @@
+"""Moments: what the descriptors of each atom are like in each cell (Fisher vectors)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._support.loops import compiled
+from .base import Pooling
+from .pyramid import SpatialPyramid
+
+_LEAST = 1e-6
+_CANCELED = 0.1
+
+
+class Moments(NamedTuple):
+    """Sums over the finest cells: weights (c, k), weighted values and squares (c, k, m)."""
+
+    weights: NDArray[np.float32]
+    first: NDArray[np.float32]
+    second: NDArray[np.float32]
+
+
+class MomentPooling(Pooling):
+    r"""First and second moments of the descriptors of each atom, weighted by their codes.
+
+    .. math:: u = \frac{S_1 - N \mu}{\sigma \sqrt\pi}, \qquad
+              v = \frac{(S_2 - 2 \mu S_1 + N \mu^2) / \sigma^2 - N}{\sqrt{2 \pi}}
+
+    for each cell, with N, S1 and S2 the sums of codes q, q x and q x^2 of its
+    patches, and pi, mu, sigma^2 the share, mean and variance of each atom over
+    the training descriptors. Then signed square roots, each cell divided by its
+    l2 norm, and the whole by its norm. With the posteriors of a Gaussian mixture
+    as codes this is the Fisher vector.
+
+    Parameters
+    ----------
+    norm : {"l2", "l1"} or None
+        What the vector is divided by.
+    order : {1, 2}
+        1 leaves out the second moments.
+
+    Attributes
+    ----------
+    shares_ : ndarray of shape (k,), float32
+        pi.
+    means_ : ndarray of shape (k, m), float32
+        mu.
+    deviations_ : ndarray of shape (k, m), float32
+        sigma.
+    """
+
+    derived: ClassVar[dict[str, str]] = {"shares_": "k", "means_": "km", "deviations_": "km"}
+
+    def __init__(self, norm: str | None = "l2", order: int = 2) -> None:
+        super().__init__(norm)
+        self.order = order
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.order not in (1, 2):
+            raise ValueError(f"order must be 1 or 2, got {self.order}")
+
+    def width(self, n_atoms: int, n_values: int) -> int:
+        return self.order * n_atoms * n_values
+
+    def fit(self, values: NDArray[np.float32], encoder: Any) -> Self:
+        """Find share, mean and variance of each atom over descriptors (n, m)."""
+        k, m = encoder.n_atoms, values.shape[1]
+        total = [np.zeros(k), np.zeros((k, m)), np.zeros((k, m))]
+        for start in range(0, len(values), 4096):
+            block = values[start : start + 4096]
+            codes = encoder.encode_all(block).astype(np.float64)
+            exact = block.astype(np.float64)
+            total[0] += codes.sum(axis=0)
+            total[1] += codes.T @ exact
+            total[2] += codes.T @ exact**2
+        weights = np.maximum(total[0], 1e-12)
+        means = total[1] / weights[:, None]
+        variances = total[2] / weights[:, None] - means**2
+        # An atom of one or two descriptors varies too little to divide by.
+        least = _LEAST + 1e-2 * values.var(axis=0, dtype=np.float64)
+        self.shares_ = (weights / max(len(values), 1)).astype(np.float32)
+        self.means_ = means.astype(np.float32)
+        self.deviations_ = np.sqrt(np.maximum(variances, least)).astype(np.float32)
+        return self
+
+    def start(self, pyramid: SpatialPyramid, n_atoms: int, n_values: int) -> Moments:
+        shape = (pyramid.n_finest, n_atoms, n_values)
+        second = np.zeros(shape if self.order == 2 else (0, 0, 0), np.float32)
+        return Moments(np.zeros(shape[:2], np.float32), np.zeros(shape, np.float32), second)
+
+    def add(
+        self,
+        state: Moments,
+        values: NDArray[np.float32],
+        codes: NDArray[np.float32],
+        cells: NDArray[np.int64],
+    ) -> None:
+        _pool_moments(values, codes, cells, state.weights, state.first, state.second)
+
+    def merge(self, state: Moments, pyramid: SpatialPyramid) -> NDArray[np.float32]:
+        merged = self._statistics(state, pyramid)
+        np.copyto(merged, np.sign(merged) * np.sqrt(np.abs(merged)))
+        norms = np.sqrt(np.einsum("ij,ij->i", merged, merged))
+        merged /= np.where(norms > 0, norms, np.float32(1))[:, None]
+        return merged
+
+    def _statistics(self, state: Moments, pyramid: SpatialPyramid) -> NDArray[np.float32]:
+        """Return u and v of the cells of all levels, (n_cells, width)."""
+        k, m = self.means_.shape
+        out = np.empty((pyramid.n_cells, self.width(k, m)), np.float32)
+        slope, bend = self._scales()
+        for grid in pyramid.grids():
+            for cell in range(grid.rows.stop - grid.rows.start):
+                inside = grid.parents == cell
+                weights = state.weights[inside].sum(axis=0)[:, None]
+                first = state.first[inside].sum(axis=0)
+                target = out[grid.rows.start + cell]
+                target[: k * m] = ((first - weights * self.means_) * slope).ravel()
+                if self.order == 2:
+                    second = state.second[inside].sum(axis=0)
+                    centered = second - 2 * self.means_ * first + weights * self.means_**2
+                    spread = centered / self.deviations_**2 - weights
+                    target[k * m :] = (spread * bend).ravel()
+        return out
+
+    def _scales(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return 1 / (sigma sqrt(pi)), (k, m), and 1 / sqrt(2 pi), (k, 1)."""
+        shares = np.maximum(self.shares_, np.float32(1e-12))[:, None]
+        return 1 / (self.deviations_ * np.sqrt(shares)), 1 / np.sqrt(2 * shares)
+
+    def attribute(
+        self,
+        values: NDArray[np.float32],
+        codes: NDArray[np.float32],
+        cells: NDArray[np.int64],
+        weights: NDArray[Any],
+        pyramid: SpatialPyramid,
+    ) -> NDArray[np.float64]:
+        r"""Share each entry among the patches by their parts of its sum.
+
+        An entry is :math:`\mathrm{sign}(s) \sqrt{|s|}` of a sum s over patches, so the
+        patch that adds :math:`s_i` has the share :math:`s_i / s` of it. Where the parts
+        nearly cancel (:math:`|s| < \sum |s_i| / 10`) that would blow up small
+        differences; there the share is :math:`|s_i| / \sum |s_i|`. Either way the shares
+        of an entry sum to 1. 8 m operations per code entry that is not 0 and level.
+        """
+        state = self.start(pyramid, codes.shape[1], values.shape[1])
+        self.add(state, values, codes, cells)
+        sums = self._statistics(state, pyramid)
+        merged = self.merge(state, pyramid)
+        slopes = weights.astype(np.float64).reshape(merged.shape)
+        evidence = slopes * merged / (self.length(merged.ravel()) or 1)
+        slope, bend = self._scales()
+        shares = np.zeros(len(codes))
+        parts = (values, codes, self.means_, self.deviations_, slope, bend[:, 0], self.order)
+        for grid in pyramid.grids():
+            inside = grid.parents[cells]
+            amounts = np.zeros((grid.rows.stop - grid.rows.start, sums.shape[1]))
+            _moment_amounts(*parts, inside, amounts)
+            own, total = evidence[grid.rows], sums[grid.rows].astype(np.float64)
+            clear = np.abs(total) >= _CANCELED * amounts
+            with np.errstate(divide="ignore", invalid="ignore"):
+                signed = np.where(clear & (total != 0), own / total, 0.0)
+                unsigned = np.where(~clear & (amounts > 0), own / amounts, 0.0)
+            _moment_shares(*parts, inside, signed, unsigned, shares)
+        return shares
+
+
+@compiled("contract")
+def _pool_moments(
+    values: NDArray[np.float32],
+    codes: NDArray[np.float32],
+    cells: NDArray[np.int64],
+    weights: NDArray[np.float32],
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+) -> None:
+    """4 m operations for each code entry that is not 0, of which there are few."""
+    squares = np.empty(values.shape[1], np.float32)
+    for i in range(codes.shape[0]):
+        x, code, cell = values[i], codes[i], cells[i]
+        for t in range(x.size):
+            squares[t] = x[t] * x[t]
+        for j in range(code.size):
+            q = code[j]
+            if q != 0:
+                weights[cell, j] += q
+                one = first[cell, j]
+                for t in range(x.size):
+                    one[t] += q * x[t]
+                if second.size > 0:
+                    two = second[cell, j]
+                    for t in range(x.size):
+                        two[t] += q * squares[t]
+
+
+@compiled()
+def _moment_amounts(
+    values: NDArray[np.float32],
+    codes: NDArray[np.float32],
+    means: NDArray[np.float32],
+    deviations: NDArray[np.float32],
+    slope: NDArray[np.float32],
+    bend: NDArray[np.float32],
+    order: int,
+    cells: NDArray[np.int64],
+    amounts: NDArray[np.float64],
+) -> None:
+    """Sum the absolute parts of all patches: amounts (n_cells, width)."""
+    k, m = means.shape
+    for i in range(codes.shape[0]):
+        target = amounts[cells[i]]
+        for j in range(k):
+            q = codes[i, j]
+            if q != 0:
+                for t in range(m):
+                    away = values[i, t] - means[j, t]
+                    target[j * m + t] += abs(q * away * slope[j, t])
+                    if order == 2:
+                        unit = away / deviations[j, t]
+                        target[k * m + j * m + t] += abs(q * (unit * unit - 1) * bend[j])
+
+
+@compiled()
+def _moment_shares(
+    values: NDArray[np.float32],
+    codes: NDArray[np.float32],
+    means: NDArray[np.float32],
+    deviations: NDArray[np.float32],
+    slope: NDArray[np.float32],
+    bend: NDArray[np.float32],
+    order: int,
+    cells: NDArray[np.int64],
+    signed: NDArray[np.float64],
+    unsigned: NDArray[np.float64],
+    shares: NDArray[np.float64],
+) -> None:
+    """Add each patch's part, times what a unit of it is worth, to shares (n,)."""
+    k, m = means.shape
+    for i in range(codes.shape[0]):
+        with_sign, without = signed[cells[i]], unsigned[cells[i]]
+        total = 0.0
+        for j in range(k):
+            q = codes[i, j]
+            if q != 0:
+                for t in range(m):
+                    away = values[i, t] - means[j, t]
+                    part = q * away * slope[j, t]
+                    place = j * m + t
+                    total += part * with_sign[place] + abs(part) * without[place]
+                    if order == 2:
+                        unit = away / deviations[j, t]
+                        part = q * (unit * unit - 1) * bend[j]
+                        place += k * m
+                        total += part * with_sign[place] + abs(part) * without[place]
+        shares[i] += total

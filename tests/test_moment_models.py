@@ -1,0 +1,67 @@
+"""LrrFV from images to a model file and back."""
+
+import numpy as np
+import pytest
+
+from lrrspm import Channel, ImageClassifier, find_images, load_model
+from lrrspm.descriptors import LBP, Projection, RootSIFT
+from lrrspm.encoders import LRRWeightEncoder
+from lrrspm.pooling import MomentPooling
+
+
+def small(**parameters):
+    channels = [
+        Channel(
+            LRRWeightEncoder(6), descriptor, MomentPooling(norm), (1, (3, 1)),
+            projection=Projection(10),
+        )
+        for descriptor, norm in ((RootSIFT((16, 24), (8, 8)), "l2"), (LBP((16,), (8,), (1,)), "l2"))
+    ]  # fmt: skip
+    return ImageClassifier(
+        channels=channels, **{"random_state": 0, "n_samples": 5000, **parameters}
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted(image_folder):
+    paths, labels = find_images(image_folder)
+    return small().fit(paths, labels), paths, labels
+
+
+def test_it_learns(fitted):
+    model, paths, labels = fitted
+    assert (model.predict(paths) == labels).mean() > 0.95
+    assert model.features_.transform(paths[:1]).shape == (1, 2 * 4 * 2 * 6 * 12)
+
+
+def test_same_bits_for_any_number_of_workers_and_from_a_store(fitted, tmp_path):
+    model, paths, labels = fitted
+    expected = model.decision_function(paths)
+    for again in (small(n_jobs=4), small(cache=tmp_path), small(cache=tmp_path)):
+        found = again.fit(paths, labels).decision_function(paths)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_models_are_saved_and_loaded(fitted, tmp_path):
+    model, paths, _ = fitted
+    model.save(tmp_path / "m.lrrspm")
+    loaded = load_model(tmp_path / "m.lrrspm")
+    np.testing.assert_array_equal(loaded.decision_function(paths), model.decision_function(paths))
+    loaded.save(tmp_path / "again.lrrspm")
+    assert (tmp_path / "again.lrrspm").read_bytes() == (tmp_path / "m.lrrspm").read_bytes()
+
+
+def test_explanations_add_up(fitted):
+    model, paths, _ = fitted
+    for path in paths[::12]:
+        explained = model.explain(path)
+        assert explained.score == pytest.approx(model.decision_function([path]).max(), abs=1e-5)
+        assert explained.contributions.sum() == pytest.approx(explained.score, abs=1e-5)
+        assert explained.map.sum() == pytest.approx(explained.score, abs=1e-4)
+
+
+def test_the_method(image_folder):
+    paths, labels = find_images(image_folder)
+    model = ImageClassifier(method="LrrFV", n_samples=20_000, random_state=0)
+    model.set_params(channels__0__encoder__codebook_size=8, channels__1__encoder__codebook_size=8)
+    assert (model.fit(paths, labels).predict(paths) == labels).mean() > 0.95
