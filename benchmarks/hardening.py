@@ -9,38 +9,27 @@ and exit codes. docs/reliability.md shows the table.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
-import pkgutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import attacks
 from ._measure import ROOT, figure, save, show
+from .attacks.__main__ import find
 
 BASE = "df8a6ff"
 LIMIT = 60
 """Seconds after which an attack counts as endless."""
 
 
-def find() -> dict[str, Any]:
-    """Return all attacks by module and name."""
-    found = {}
-    for module in pkgutil.iter_modules(attacks.__path__):
-        for attack in importlib.import_module(f"benchmarks.attacks.{module.name}").attacks():
-            found[f"{module.name}: {attack.name}"] = attack
-    return found
-
-
 def _run(name: str, checkout: Path) -> dict[str, Any]:
     """Run one attack with the package of a checkout."""
     environment = {**os.environ, "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{ROOT}"}
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "benchmarks.hardening", "--one", name, folder]
+        command = [sys.executable, "-m", "benchmarks.attacks", name, folder]
         try:
             done = subprocess.run(
                 command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
@@ -57,7 +46,7 @@ def _run(name: str, checkout: Path) -> dict[str, Any]:
 
 def run(base: str = BASE) -> dict[str, Any]:
     """Run all attacks on both commits."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         git = ["git", "-C", str(ROOT), "worktree"]
         before = Path(folder) / "base"
@@ -85,10 +74,6 @@ def run(base: str = BASE) -> dict[str, Any]:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--one"]:
-        found = find()[sys.argv[2]].run(Path(sys.argv[3]))
-        print(json.dumps(found))
-        return
     result = run(*sys.argv[1:])
     save("hardening", result)
     show("hardening", result)
