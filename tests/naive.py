@@ -256,7 +256,7 @@ def smoothed(image, sigma):
 
 def root_normalized(raw):
     """Unit length, clipped at 0.2, unit length, sum 1, square root; 0 stays 0."""
-    if not raw.any():
+    if np.linalg.norm(raw) <= 1e-3:
         return np.zeros(len(raw))
     clipped = np.minimum(raw / np.linalg.norm(raw), 0.2)
     unit = clipped / np.linalg.norm(clipped)
@@ -276,7 +276,7 @@ def binary_patterns(image, radius):
                 difference = float(image[row, column]) - float(image[y, x])
                 patterns[y, x] += (difference > 0) << bit
                 contrast[y, x] += abs(difference)
-    return patterns, contrast
+    return patterns, np.where(contrast >= 1e-4, contrast, 0)
 
 
 def lbp_patch(patterns, contrast):

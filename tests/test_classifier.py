@@ -6,7 +6,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
+from lrrspm import Channel, ImageClassifier, LRREncoder, find_images, load_model
 from tests.conftest import draw
 
 
@@ -128,3 +128,12 @@ def test_only_known_encoders_are_saved(image_folder, tmp_path):
     model.fit(*find_images(image_folder))
     with pytest.raises(ValueError, match="OwnEncoder cannot be saved"):
         model.save(tmp_path / "m.lrrspm")
+
+
+def test_channels_of_another_method_are_refused():
+    both = ImageClassifier(method="LLC", channels=[Channel(LRREncoder(codebook_size=4))])
+    with pytest.raises(ValueError, match="not those of LLC: they encode with LRREncoder"):
+        both.fit([np.zeros((20, 20))] * 2, [0, 1])
+    changed = ImageClassifier().set_params(channels__0__encoder__threshold=1.0)
+    with pytest.raises(ValueError, match="leave out the method or the channels"):
+        changed.set_params(method="LLC").new_channels()

@@ -179,11 +179,10 @@ def test_unknown_method(image_folder):
 def test_channels_override_the_methods_own(image_folder):
     """The method's kernel stays."""
     paths, labels = find_images(image_folder)
-    channels = [Channel(LRREncoder(codebook_size=8))]
+    channels = [Channel(VQEncoder(codebook_size=8), levels=(1, 2))]
     model = ImageClassifier(method="KernelSPM", channels=channels, random_state=0)
     model.fit(paths, labels)
-    assert isinstance(model.features_.channels_[0].encoder_, LRREncoder)
-    assert isinstance(model.features_.channels_[0].pooling, MaxPooling)
+    assert model.features_.transform(paths[:1]).shape == (1, 5 * 8)
     assert isinstance(model.svm_, KernelSVM)
 
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from lrrspm import Channel, ImageClassifier, find_images, load_model
 from lrrspm.descriptors import LBP, Projection, RootSIFT
 from lrrspm.encoders import LRRWeightEncoder
+from lrrspm.modelfile import ModelFileError
 from lrrspm.pooling import MomentPooling
 
 
@@ -65,3 +68,29 @@ def test_the_method(image_folder):
     model = ImageClassifier(method="LrrFV", n_samples=20_000, random_state=0)
     model.set_params(channels__0__encoder__codebook_size=8, channels__1__encoder__codebook_size=8)
     assert (model.fit(paths, labels).predict(paths) == labels).mean() > 0.95
+
+
+@pytest.mark.parametrize("name", ["channels.0.pooling.deviations", "channels.1.pooling.shares"])
+def test_arrays_that_cannot_be_right_are_refused(fitted, tmp_path, name):
+    model, _, _ = fitted
+    model.save(tmp_path / "m.lrrspm")
+    with safe_open(tmp_path / "m.lrrspm", "numpy") as file:
+        metadata = file.metadata()
+        arrays = {key: file.get_tensor(key) for key in list(file.keys())}
+    arrays[name][:] = 0
+    save_file(arrays, tmp_path / "bad.lrrspm", metadata)
+    with pytest.raises(ModelFileError, match="must be positive"):
+        load_model(tmp_path / "bad.lrrspm")
+
+
+def test_a_projection_of_another_size_is_refused(fitted, tmp_path):
+    model, _, _ = fitted
+    model.save(tmp_path / "m.lrrspm")
+    with safe_open(tmp_path / "m.lrrspm", "numpy") as file:
+        metadata = file.metadata()
+        arrays = {key: file.get_tensor(key) for key in list(file.keys())}
+    narrow = arrays["channels.0.projection.components"][:, :4]
+    arrays["channels.0.projection.components"] = np.ascontiguousarray(narrow)
+    save_file(arrays, tmp_path / "bad.lrrspm", metadata)
+    with pytest.raises(ModelFileError, match="components has shape"):
+        load_model(tmp_path / "bad.lrrspm")

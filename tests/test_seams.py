@@ -20,9 +20,9 @@ from lrrspm import (
 )
 from lrrspm._support.stages import Stages
 from lrrspm.cache import FeatureStore
-from lrrspm.classifier import fit_together
 from lrrspm.evaluation import evaluate_all
 from lrrspm.pipeline import open_engine
+from lrrspm.training import fit_together
 from tests.conftest import draw
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
@@ -12,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support.stages import Stages
-from .cache import FeatureStore, same_key
+from .cache import FeatureStore
 from .evidence import Examination, Explanation
 from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures, check_images
 from .methods import find_method, method_names, method_of
@@ -25,8 +24,6 @@ from .modelfile import (
     ModelFile,
     ModelFileError,
     check_classes,
-    check_labels,
-    check_restorable,
     check_summary,
     fill,
     open_model,
@@ -34,8 +31,9 @@ from .modelfile import (
     restore,
     write_model,
 )
-from .pipeline import Engine, encode_images, fit_features, open_engine
-from .svm import SVM, KernelSVM, LinearSVM, encode_labels, predict_labels, score_columns
+from .pipeline import Engine, encode_images, open_engine
+from .svm import SVM, KernelSVM, LinearSVM, predict_labels, score_columns
+from .training import fit_together
 
 
 class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
@@ -212,7 +210,10 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         if self.channels is not None:
             if self.encoder is not None:
                 raise ValueError("give channels or an encoder, not both")
-            return SpatialPyramidFeatures(self.channels).new_channels()
+            channels = SpatialPyramidFeatures(self.channels).new_channels()
+            if self.method is not None:
+                find_method(self.method).check(channels)
+            return channels
         encoder = None if self.encoder is None else clone(self.encoder)
         if self.method is None and encoder is not None:
             return [Channel(encoder).complete()]
@@ -254,92 +255,6 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         self.encoder = None  # it is part of the channels now
 
 
-class Trained(NamedTuple):
-    """Vectors of all images, and the seconds that training one of several classifiers took."""
-
-    vectors: NDArray[np.float32]
-    encode_seconds: float
-    train_seconds: float
-
-
-class Together(NamedTuple):
-    """Result of training several classifiers; without any, some images could not be read."""
-
-    trained: list[Trained]
-    skipped: dict[int, str]
-
-
-def fit_together(
-    classifiers: Sequence[ImageClassifier],
-    images: Sequence[Image],
-    labels: ArrayLike,
-    members: Sequence[NDArray[np.int64]],
-    engine: Engine,
-    stages: Stages,
-    shared_codebook: bool = False,
-    skip: bool = False,
-    store: FeatureStore | None = None,
-) -> Together:
-    """Fit several classifiers, each to its own members of images, reading each image twice.
-
-    Descriptors are computed twice rather than kept: twice 1 ms per image, but
-    0.8 MB per image to keep. With ``shared_codebook``, features are fitted to
-    all images, with the first classifier's seed, once for each kind.
-
-    With ``skip``, images that cannot be read are listed in the result, and if
-    there are any, nothing is trained: the caller begins again without them.
-    Without it the first one raises. A ``store`` of None is the classifiers' own.
-    """
-    y = _check_labels(labels, len(images))
-    for classifier, indices in zip(classifiers, members, strict=True):
-        # Fail before the work, not after it.
-        svm = classifier.new_svm()
-        svm.check_parameters()
-        check_restorable(classifier.new_features(), svm)
-        check_labels(encode_labels(y[indices])[0])
-    features, owners = _assign_features(classifiers, shared_codebook)
-    everything = np.arange(len(images))
-    parts = [
-        everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
-    ]
-    store = store or FeatureStore(features[0].cache)
-    skipped = fit_features(features, images, parts, engine, stages, skip, store)
-    if skipped:
-        return Together([], skipped)
-    encoded = encode_images(features, images, engine, stages, skip, store)
-    if encoded.skipped:
-        return Together([], encoded.skipped)
-
-    trained = []
-    for i in stages.track("training", range(len(classifiers)), len(classifiers)):
-        owner = owners[i]
-        vectors = encoded.matrices[owner]
-        classifiers[i].features_ = features[owner]
-        start = time.perf_counter()
-        classifiers[i].fit_svm(vectors[members[i]], y[members[i]], engine)
-        seconds = time.perf_counter() - start
-        stages.add("train", seconds)
-        # Shared features are paid for once.
-        own = encoded.seconds[owner] if owners.index(owner) == i else 0.0
-        trained.append(Trained(vectors, own, seconds))
-    return Together(trained, {})
-
-
-def _assign_features(
-    classifiers: Sequence[ImageClassifier], shared_codebook: bool
-) -> tuple[list[SpatialPyramidFeatures], list[int]]:
-    """Return unfitted features, and the index of those that each classifier uses."""
-    if not shared_codebook:
-        return [c.new_features() for c in classifiers], list(range(len(classifiers)))
-    shared: dict[Any, SpatialPyramidFeatures] = {}
-    keys = []
-    for classifier in classifiers:
-        feature = classifier.new_features().set_params(random_state=classifiers[0].random_state)
-        keys.append(same_key(feature))
-        shared.setdefault(keys[-1], feature)
-    return list(shared.values()), [list(shared).index(key) for key in keys]
-
-
 class Scored(NamedTuple):
     """Scores (n, n_classes) of the images that could be read, and why others could not."""
 
@@ -373,13 +288,6 @@ def rank(classes: NDArray[Any], scores: NDArray[Any], top: int) -> list[list[tup
     return [
         [(names[c], float(row[c])) for c in best] for row, best in zip(scores, order, strict=True)
     ]
-
-
-def _check_labels(labels: ArrayLike, n_images: int) -> NDArray[Any]:
-    y = column_or_1d(labels)
-    if len(y) != n_images:
-        raise ValueError(f"{n_images} images, but {len(y)} labels")
-    return y
 
 
 def load_model(path: str | os.PathLike[str]) -> ImageClassifier:

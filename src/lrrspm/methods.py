@@ -35,6 +35,16 @@ class Method:
     kernel: str | None = None
     fixed: tuple[str, ...] = ()
 
+    def check(self, channels: list[Channel]) -> None:
+        """Raise ValueError where channels are not of the recipe's encoders."""
+        own = [type(channel.encoder) for channel in self.build()]
+        found = [type(channel.encoder) for channel in channels]
+        if len(own) != len(found) or not all(map(issubclass, found, own)):
+            raise ValueError(
+                f"the channels are not those of {self.name}: they encode with "
+                f"{', '.join(cls.__name__ for cls in found)}; leave out the method or the channels"
+            )
+
     def channels(self, encoder: Any = None) -> list[Channel]:
         """Build the channels, with another encoder of the recipe's own class where one is given."""
         channels = [channel.complete() for channel in self.build()]

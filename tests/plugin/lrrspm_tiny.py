@@ -77,7 +77,7 @@ class OuterPooling(Pooling):
         return n_atoms * n_values
 
     def start(self, pyramid: Any, n_atoms: int, n_values: int) -> Any:
-        return np.zeros((pyramid.side**2, n_atoms * n_values), np.float32)
+        return np.zeros((pyramid.n_finest, n_atoms * n_values), np.float32)
 
     def add(self, state: Any, values: Any, codes: Any, cells: Any) -> None:
         outer = np.einsum("nk,nm->nkm", codes, values).reshape(len(codes), -1)

@@ -55,7 +55,7 @@ def first_maximum(row: NDArray[np.float32]) -> np.int32:
 
     A maximum of floats stays scalar in numba, one of integers does not; and
     floats have the order of their bits, once those of negative ones are
-    flipped. Two comparisons a number; three times as fast as the plain loop.
+    flipped. Two comparisons per number; three times as fast as the plain loop.
     """
     bits = row.view(np.int32)
     best = _LOWEST

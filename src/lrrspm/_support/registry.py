@@ -87,15 +87,16 @@ def registered(kind: str, part: Any) -> Registered | None:
 
 
 @lru_cache(maxsize=64)
-def source_digest(module: str) -> str:
-    """Return the SHA-256 of a package's Python files, the one that holds a module."""
+def source_digest(module: str) -> str | None:
+    """Return the SHA-256 of the files of the package that holds a module; None if unknown."""
     spec = importlib.util.find_spec(module.partition(".")[0])
+    if spec is None or spec.origin is None:
+        return None
     digest = hashlib.sha256()
-    if spec is not None and spec.origin is not None:
-        origin = Path(spec.origin)
-        paths = sorted(origin.parent.rglob("*.py")) if spec.submodule_search_locations else [origin]
-        for path in paths:
-            digest.update(path.read_bytes())
+    origin = Path(spec.origin)
+    paths = sorted(origin.parent.rglob("*.py")) if spec.submodule_search_locations else [origin]
+    for path in paths:
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -40,7 +40,7 @@ def makers() -> dict[str, str]:
     modules = [importlib.import_module(name) for name in ("numba", "numpy", "PIL", "scipy")]
     return {
         "lrrspm": __version__,
-        "sources": source_digest("lrrspm"),
+        "sources": str(source_digest("lrrspm")),
         "target": f"{triple} {processor} {features}",
         "blas": " + ".join(blas_libraries()),
         **{module.__name__: module.__version__ for module in modules},
@@ -94,7 +94,10 @@ def part_key(
         return None
     if found.package is not None:
         source = source_digest(type(part).__module__)
-        return {"name": found.name, "package": found.package, "source": source, **key}
+        if source is None:
+            return None
+        version = {"package": found.package, "version": found.version, "source": source}
+        return {"name": found.name, **version, **key}
     return {"name": found.name, **key}
 
 

@@ -12,13 +12,16 @@ from .base import Descriptor, LocalDescriptors
 N_PATTERNS = 59
 """58 uniform patterns of eight signs, and one bin for all others."""
 
+_LEAST = np.float32(1e-4)
+
 
 class LBP(Descriptor):
     r"""Histograms of uniform local binary patterns in 2 x 2 cells of each patch.
 
     The pattern of a pixel is the signs of eight neighbors at a distance r
-    (pixels on a square) minus the pixel; its vote is weighted by the mean
-    absolute difference. A descriptor is the histograms h of the four cells,
+    (pixels on a square) minus the pixel; its vote is weighted by the sum of
+    the absolute differences, or 0 where that is rounding. A descriptor is the
+    histograms h of the four cells,
 
     .. math:: v = \sqrt{h / \|h\|_1}
 
@@ -117,7 +120,7 @@ def _block_histograms(
     """
     height, width = image.shape
     rows, columns = (height - top) // step, (width - left) // step
-    out = np.zeros((rows, columns, 59), np.float32)
+    out = np.zeros((rows, columns, N_PATTERNS), np.float32)
     codes, weights = np.empty(width, np.int32), np.empty(width, np.float32)
     padded = np.empty((3, width + 2 * radius), np.float32)
     for y in range(top, top + rows * step):
@@ -145,6 +148,9 @@ def _block_histograms(
                 difference = line[x + shift] - center[x + radius]
                 codes[x] |= bit if difference > np.float32(0) else np.int32(0)
                 weights[x] += abs(difference)
+        for x in range(width):
+            # Less than a fortieth of a gray level is rounding, as resizing leaves it on flat areas.
+            weights[x] = weights[x] if weights[x] >= _LEAST else np.float32(0)
         target = out[(y - top) // step]
         for x in range(left, left + columns * step):
             target[(x - left) // step, bins[codes[x]]] += weights[x]
@@ -169,7 +175,7 @@ def _sum_cells(blocks: NDArray[np.float32], cell: int, nx: int, ny: int) -> NDAr
             total = np.float32(0)
             for j in range(v.size):
                 total += v[j]
-            if total > np.float32(1e-12):
+            if total > np.float32(0):
                 scale = np.float32(1) / total
                 for j in range(v.size):
                     v[j] = np.sqrt(v[j] * scale)

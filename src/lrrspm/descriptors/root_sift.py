@@ -12,6 +12,8 @@ from .._support.loops import compiled
 from .base import Descriptor, LocalDescriptors
 from .sift import N_VALUES, check_grid, raw_sift
 
+_FLAT = np.float32(1e-6)
+
 
 class RootSIFT(Descriptor):
     r"""Square roots of dense SIFT at several patch sizes, every patch normalized.
@@ -21,7 +23,8 @@ class RootSIFT(Descriptor):
 
     with d the descriptors of :func:`lrrspm.dense_sift` before normalization. Before
     patches of p > 16 pixels the image is smoothed with a Gaussian of standard
-    deviation :math:`0.6 \sqrt{p / 16}`. A patch without any gradient stays 0.
+    deviation :math:`0.6 \sqrt{p / 16}`. A patch whose d is
+    shorter than 0.001, which is rounding, becomes 0.
 
     Parameters
     ----------
@@ -158,7 +161,7 @@ def _root_normalize(values: NDArray[np.float32]) -> None:
         square = zero
         for j in range(v.size):
             square += v[j] * v[j]
-        if square <= np.float32(1e-20):
+        if square <= _FLAT:
             v[:] = 0
             continue
         scale = one / np.sqrt(square)

@@ -24,7 +24,7 @@ class LRRWeightEncoder(CodebookEncoder):
     with the constant o, the mean norm of the training descriptors, appended to
     atoms A and descriptor x, so that nearness counts and not only direction, and
     s the mean squared norm of the atoms. Weights sum to 1; where no entry is
-    positive, the nearest atom has it all.
+    positive, the largest one has it all.
 
     Parameters
     ----------

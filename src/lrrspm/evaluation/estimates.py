@@ -11,10 +11,11 @@ from sklearn.base import clone
 
 from .._support.stages import Stages
 from ..cache import FeatureStore
-from ..classifier import ImageClassifier, fit_together
+from ..classifier import ImageClassifier
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import predict_labels
+from ..training import fit_together
 from .mistakes import find_mistakes
 from .results import Evaluation, Skipped, count_confusions
 from .splits import training_part

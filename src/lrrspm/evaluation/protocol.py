@@ -13,10 +13,11 @@ from sklearn.base import clone
 from .. import config
 from .._support.stages import Stages
 from ..cache import FeatureStore
-from ..classifier import ImageClassifier, Trained, fit_together, score_images
+from ..classifier import ImageClassifier, score_images
 from ..modelfile import describe_parameters
 from ..pipeline import Engine, open_engine
 from ..svm import predict_labels
+from ..training import Trained, fit_together
 from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
 from .splits import split_by_class, split_seeds

@@ -224,7 +224,8 @@ def fill(
         described = channel.descriptor.n_values
         known = {"m": described}
         if channel.projection is not None:
-            known = {"v": described, "m": channel.projection.n_values(described)}
+            kept = min(channel.projection.n_components, described)
+            known = {"v": described, "p": kept, "m": channel.projection.n_values(described)}
         own.append(known)
         for part, prefix in _owners(place, channel.encoder, channel.pooling, channel.projection):
             for name, shape in part.derived.items():
@@ -253,6 +254,7 @@ def fill(
         for part, prefix in _owners(place, encoder, channel.pooling, channel.projection):
             for name in part.derived:
                 setattr(part, name, arrays[prefix + _plain_name(name)])
+        channel.pooling.check_fitted()
         encoder.n_features_in_ = known["m"]
         if description["channels"][place]["encoder"].get("codebook_given"):
             assert features.channels is not None

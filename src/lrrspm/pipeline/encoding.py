@@ -50,7 +50,7 @@ def encode_images(
     """Compute vectors of images for several fitted features, reading each image once.
 
     With ``skip``, images that cannot be read are left out; without, the first
-    one raises. A ``store`` of None is that of each features' own ``cache``.
+    one raises. A ``store`` of None is that of the first features' ``cache``.
     """
     stores = Stores(features, store)
     sources = Sources()

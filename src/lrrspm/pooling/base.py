@@ -47,6 +47,9 @@ class Pooling(BaseEstimator):
         """Learn from training descriptors (n, m) and a fitted encoder; most have nothing to."""
         return self
 
+    def check_fitted(self) -> None:
+        """Raise ValueError where fitted arrays, such as those of a model file, cannot be right."""
+
     def width(self, n_atoms: int, n_values: int) -> int:
         """Return the numbers per cell for codes of ``n_atoms`` entries.
 

@@ -63,6 +63,10 @@ class MomentPooling(Pooling):
         if self.order not in (1, 2):
             raise ValueError(f"order must be 1 or 2, got {self.order}")
 
+    def check_fitted(self) -> None:
+        if not ((self.shares_ > 0).all() and (self.deviations_ > 0).all()):
+            raise ValueError("shares and deviations of atoms must be positive")
+
     def width(self, n_atoms: int, n_values: int) -> int:
         return self.order * n_atoms * n_values
 
