@@ -38,7 +38,8 @@ def _run(name: str, checkout: Path) -> dict[str, Any]:
         except subprocess.TimeoutExpired:
             return {"result": f"over {LIMIT} s"}
     try:
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        # Temporary folders have other names each time.
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1].replace(f"{folder}/", ""))
     except (IndexError, ValueError):
         return {"result": f"failed: {done.stderr.strip()[-200:]}"}
     return found
