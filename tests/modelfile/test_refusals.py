@@ -45,7 +45,7 @@ def test_parameters_that_would_not_load_are_refused_before_training(
     def fail(*_, **__):
         raise AssertionError("the work has begun")
 
-    monkeypatch.setattr("lrrspm.classifier.fit_features", fail)
+    monkeypatch.setattr("lrrspm.training.fit_features", fail)
     with pytest.raises(ValueError, match=next(iter(parameters))):
         classifier(**parameters).fit(arrays, [0, 1] * 3)
 
