@@ -31,8 +31,9 @@ class MomentPooling(Pooling):
     for each cell, with N, S1 and S2 the sums of codes q, q x and q x^2 of its
     patches, and pi, mu, sigma^2 the share, mean and variance of each atom over
     the training descriptors. Then signed square roots, each cell divided by its
-    l2 norm, and the whole by its norm. With the posteriors of a Gaussian mixture
-    as codes this is the Fisher vector.
+    l2 norm and by the root of the number of cells of its level, so that every
+    level counts the same, and the whole by its norm. With the posteriors of a
+    Gaussian mixture as codes this is the Fisher vector.
 
     Parameters
     ----------
@@ -105,7 +106,8 @@ class MomentPooling(Pooling):
 
     def merge(self, state: Moments, pyramid: SpatialPyramid) -> NDArray[np.float32]:
         merged = self._statistics(state, pyramid)
-        _take_roots(merged)
+        for grid in pyramid.grids():
+            _take_roots(merged[grid.rows])
         return merged
 
     def _statistics(self, state: Moments, pyramid: SpatialPyramid) -> NDArray[np.float32]:
@@ -230,16 +232,17 @@ def _center_moments(
 
 @compiled("contract", "reassoc")
 def _take_roots(cells: NDArray[np.float32]) -> None:
-    """Take signed square roots and divide each cell by its l2 norm, in place.
+    """Take signed square roots of the cells of one level and normalize them, in place.
 
     The squares of the roots are the absolute values, so the norm comes with them.
     """
+    n_cells = np.float32(cells.shape[0])
     for i in range(cells.shape[0]):
         row = cells[i]
         total = np.float32(0)
         for j in range(row.size):
             total += abs(row[j])
-        scale = np.float32(1) / np.sqrt(total) if total > 0 else np.float32(1)
+        scale = np.float32(1) / np.sqrt(total * n_cells) if total > 0 else np.float32(1)
         for j in range(row.size):
             root = np.sqrt(abs(row[j])) * scale
             row[j] = root if row[j] > 0 else -root
