@@ -277,5 +277,6 @@ def _check_shape(name: str, tensor: Tensor, letters: str, known: dict[str, int])
     for letter, size in zip(letters, tensor.shape, strict=True):
         if known.setdefault(letter, size) != size:
             raise ValueError(f"{name} has shape {tensor.shape}, expected {known[letter]}")
-    if tensor.dtype not in ("F32", "F64"):
-        raise ValueError(f"{name} holds {tensor.dtype}, expected F32 or F64")
+    kinds = ("F16", "F32", "F64") if name == "svm.coef" else ("F32", "F64")
+    if tensor.dtype not in kinds:
+        raise ValueError(f"{name} holds {tensor.dtype}, expected {' or '.join(kinds)}")
