@@ -3,5 +3,6 @@
 from .encoding import Encoded, encode_images
 from .engines import Engine, open_engine
 from .sampling import fit_features
+from .streaming import map_vectors
 
-__all__ = ["Encoded", "Engine", "encode_images", "fit_features", "open_engine"]
+__all__ = ["Encoded", "Engine", "encode_images", "fit_features", "map_vectors", "open_engine"]
