@@ -7,7 +7,7 @@ from safetensors.numpy import save_file
 
 from lrrspm import Channel, ImageClassifier, find_images, load_model
 from lrrspm.descriptors import LBP, Projection, RootSIFT
-from lrrspm.encoders import LRRWeightEncoder
+from lrrspm.encoders import LRREncoder, LRRWeightEncoder
 from lrrspm.modelfile import ModelFileError
 from lrrspm.pooling import MomentPooling
 
@@ -29,6 +29,30 @@ def small(**parameters):
 def fitted(image_folder):
     paths, labels = find_images(image_folder)
     return small().fit(paths, labels), paths, labels
+
+
+def test_vectors_and_weights_have_half_precision(fitted):
+    model, paths, _ = fitted
+    assert model.svm_.coef_.dtype == np.float16
+    vectors = model.features_.transform(paths)
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, vectors.astype(np.float16))
+    scores = vectors @ model.svm_.coef_.T.astype(np.float32)
+    np.testing.assert_allclose(model.decision_function(paths), scores, atol=1e-5)
+
+
+def test_half_precision_needs_all_channels(image_folder, tmp_path):
+    paths, labels = find_images(image_folder)
+    channels = [*small().channels, Channel(LRREncoder(8))]
+    cold, warm = (
+        ImageClassifier(channels=channels, random_state=0, cache=tmp_path).fit(paths, labels)
+        for _ in range(2)
+    )
+    assert cold.svm_.coef_.dtype == np.float32
+    np.testing.assert_array_equal(cold.decision_function(paths), warm.decision_function(paths))
+    explained = cold.explain(paths[0])
+    assert explained.score == pytest.approx(cold.decision_function(paths[:1]).max(), abs=1e-5)
+    assert explained.contributions.sum() == pytest.approx(explained.score, abs=1e-5)
 
 
 def test_it_learns(fitted):
@@ -80,6 +104,24 @@ def test_arrays_that_cannot_be_right_are_refused(fitted, tmp_path, name):
     arrays[name][:] = 0
     save_file(arrays, tmp_path / "bad.lrrspm", metadata)
     with pytest.raises(ModelFileError, match="must be positive"):
+        load_model(tmp_path / "bad.lrrspm")
+
+
+def test_only_weights_may_have_half_precision(fitted, tmp_path):
+    model, _, _ = fitted
+    model.save(tmp_path / "m.lrrspm")
+    with safe_open(tmp_path / "m.lrrspm", "numpy") as file:
+        metadata = file.metadata()
+        arrays = {key: file.get_tensor(key) for key in list(file.keys())}
+    for name in sorted(arrays.keys() - {"svm.coef"}):
+        save_file(
+            {**arrays, name: arrays[name].astype(np.float16)}, tmp_path / "bad.lrrspm", metadata
+        )
+        with pytest.raises(ModelFileError, match="holds F16"):
+            load_model(tmp_path / "bad.lrrspm")
+    arrays["svm.coef"][0, 0] = np.inf
+    save_file(arrays, tmp_path / "bad.lrrspm", metadata)
+    with pytest.raises(ModelFileError, match="not finite"):
         load_model(tmp_path / "bad.lrrspm")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,7 +32,7 @@ from .modelfile import (
     restore,
     write_model,
 )
-from .pipeline import Engine, encode_images, open_engine
+from .pipeline import Engine, map_vectors, open_engine
 from .svm import SVM, KernelSVM, LinearSVM, predict_labels, score_columns
 from .training import fit_together
 
@@ -135,8 +136,9 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         check_is_fitted(self)
         images = check_images(X)
         with open_engine(self.n_jobs) as engine:
-            vectors = encode_images([self.features_], images, engine, Stages(), store=self.store())
-            return self.svm_.scores(vectors.matrices[0], engine.threads)
+            score = partial(self.svm_.scores, executor=engine.threads)
+            found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
+        return np.concatenate(found.results)
 
     def predict(self, X: Iterable[Image]) -> NDArray[Any]:
         """Return labels, (N,)."""
@@ -272,13 +274,13 @@ def score_images(
     """
     check_is_fitted(classifier)
     with open_engine(classifier.n_jobs) as engine:
-        encoded = encode_images(
-            [classifier.features_], images, engine, stages, skip, classifier.store()
+        score = partial(classifier.svm_.scores, executor=engine.threads)
+        found = map_vectors(
+            score, classifier.features_, images, engine, stages, skip, classifier.store()
         )
-        if not len(encoded.matrices[0]):
-            return Scored(np.empty((0, len(classifier.classes_)), np.float32), encoded.skipped)
-        scores = classifier.svm_.scores(encoded.matrices[0], engine.threads)
-    return Scored(score_columns(scores), encoded.skipped)
+    if not found.results:
+        return Scored(np.empty((0, len(classifier.classes_)), np.float32), found.skipped)
+    return Scored(score_columns(np.concatenate(found.results)), found.skipped)
 
 
 def rank(classes: NDArray[Any], scores: NDArray[Any], top: int) -> list[list[tuple[str, float]]]:

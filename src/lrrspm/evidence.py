@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ._support.halves import in_precision
 from ._support.loops import compiled
 from .cache import same_key
 from .descriptors import LocalDescriptors
@@ -56,6 +57,8 @@ class _Part(NamedTuple):
     values: NDArray[np.float32]
     codes: NDArray[np.float32]
     cells: NDArray[np.int64]
+    vector: NDArray[np.float32]
+    """Of the channel alone, before it is rounded."""
 
 
 class Examination:
@@ -90,11 +93,12 @@ class Examination:
             local = described[key]
             values = channel.project(local)
             cells = channel.pyramid.cells(local.x, local.y, local.width, local.height)
-            part = _Part(values, channel.encoder_.encode_all(values), cells)
-            state = channel.pooling_.start(channel.pyramid, *part.codes.shape[1:], values.shape[1])
-            channel.pooling_.add(state, *part)
-            vectors.append(channel.pooling_.finish(state, channel.pyramid))
-            self._parts.append(part)
+            codes = channel.encoder_.encode_all(values)
+            state = channel.pooling_.start(channel.pyramid, *codes.shape[1:], values.shape[1])
+            channel.pooling_.add(state, values, codes, cells)
+            exact = channel.pooling_.finish(state, channel.pyramid)
+            vectors.append(in_precision(exact, channel.pooling_.precision))
+            self._parts.append(_Part(values, codes, cells, exact))
             # Padding is even on both sides; shrinking puts pixels' edges e at e / scale,
             # the same on both axes.
             scale = max(seen.shape[:2]) / max(self.shape)
@@ -151,13 +155,18 @@ class Examination:
         channels = self._features.channels_
         scales = self._features.scales if len(channels) > 1 else [1.0]
         for channel, part, scale in zip(channels, self._parts, scales, strict=True):
-            own = weights[first : first + channel.n_features] * scale
+            here = slice(first, first + channel.n_features)
+            own = weights[here] * scale
+            if channel.pooling_.precision == np.float16:
+                # The score is of the rounded vector; patches share what rounding did, too.
+                rounded, zeros = weights[here] * self._vector[here], np.zeros(len(own))
+                own = np.divide(rounded, part.vector, out=zeros, where=part.vector != 0)
             shares.append(
                 channel.pooling_.attribute(
                     part.values, part.codes, part.cells, own, channel.pyramid
                 )
             )
-            first += channel.n_features
+            first = here.stop
         return np.concatenate(shares)
 
     def _spread(self, shares: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.float32]:

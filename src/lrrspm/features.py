@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support import registry
+from ._support.halves import in_precision
 from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
@@ -155,8 +157,8 @@ class Channel(BaseEstimator):
         n_atoms = getattr(self.encoder, "codebook_size", config.CODEBOOK_SIZE)
         return self.pyramid.n_cells * self.pooling.width(n_atoms, n_values)
 
-    def vector(self, found: LocalDescriptors) -> NDArray[np.float32]:
-        """Return the vector of one image from its descriptors.
+    def vector(self, found: LocalDescriptors) -> NDArray[Any]:
+        """Return the vector of one image from its descriptors, in the pooling's precision.
 
         Codes are made and pooled a block at a time, so that they are read back
         from cache and are never all in memory.
@@ -170,7 +172,7 @@ class Channel(BaseEstimator):
             block = values[start : start + BLOCK]
             encoder.encode(block, codes[: len(block)])
             pooling.add(state, block, codes[: len(block)], cells[start : start + BLOCK])
-        return pooling.finish(state, pyramid)
+        return in_precision(pooling.finish(state, pyramid), pooling.precision)
 
 
 class ChannelParameters(BaseEstimator):
@@ -321,10 +323,12 @@ class SpatialPyramidFeatures(
         Returns
         -------
         ndarray of shape (N, n_features), float32
+            Rounded to :attr:`precision`.
         """
         check_is_fitted(self)
         with open_engine(self.n_jobs) as engine:
-            return encode_images([self], check_images(X), engine, Stages()).matrices[0]
+            found = encode_images([self], check_images(X), engine, Stages()).matrices[0]
+        return found.astype(np.float32, copy=False)
 
     def new_channels(self) -> list[Channel]:
         """Return unfitted channels of our own, every part named."""
@@ -359,13 +363,17 @@ class SpatialPyramidFeatures(
         """Key of how images are read: features that share it share the pixels."""
         return ("plain", self.max_side) if self.reads_plainly else id(self)
 
-    def weigh(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        """Join the channels' vectors, (N, n_features) each or (n_features,), by their weights."""
+    def weigh(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Join the channels' vectors (n_features,), each in its precision, by their weights."""
         if len(parts) == 1:
             return parts[0]
-        return np.concatenate(
-            [part * scale for part, scale in zip(parts, self.scales, strict=True)], axis=-1
-        )
+        weighed = map(partial(np.multiply, dtype=np.float32), parts, self.scales)
+        return in_precision(np.concatenate(list(weighed)), self.precision)
+
+    @property
+    def precision(self) -> np.dtype[Any]:
+        """Type of the vectors: float16 where all channels have it, else float32."""
+        return np.result_type(*(channel.pooling.precision for channel in self.channels_))
 
     @property
     def scales(self) -> list[np.float32]:

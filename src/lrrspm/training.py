@@ -14,17 +14,24 @@ from ._support.stages import Stages
 from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .modelfile import check_labels, check_restorable
-from .pipeline import Engine, encode_images, fit_features
+from .pipeline import Engine, encode_images, fit_features, map_vectors
 from .svm import encode_labels
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
 
 
-class Trained(NamedTuple):
-    """Vectors of all images, and the seconds that training one of several classifiers took."""
+MEMORY = 3e9
+"""Bytes of vectors that may be in memory together."""
 
-    vectors: NDArray[np.float32]
+
+class Trained(NamedTuple):
+    """Vectors of all images, and the seconds that training one of several classifiers took.
+
+    Vectors that are too long to be kept are None.
+    """
+
+    vectors: NDArray[Any] | None
     encode_seconds: float
     train_seconds: float
 
@@ -51,7 +58,9 @@ def fit_together(
 
     Descriptors are computed twice rather than kept: twice 1 ms per image, but
     0.8 MB per image to keep. With ``shared_codebook``, features are fitted to
-    all images, with the first classifier's seed, once for each kind.
+    all images, with the first classifier's seed, once for each kind. Where the
+    vectors of all images take over 3 GB, only those of one classifier's members
+    are in memory at a time.
 
     With ``skip``, images that cannot be read are listed in the result, and if
     there are any, nothing is trained: the caller begins again without them.
@@ -73,6 +82,10 @@ def fit_together(
     skipped = fit_features(features, images, parts, engine, stages, skip, store)
     if skipped:
         return Together([], skipped)
+    for classifier, owner in zip(classifiers, owners, strict=True):
+        classifier.features_ = features[owner]
+    if len(images) * sum(map(_row_bytes, features)) > MEMORY:
+        return _fit_apart(classifiers, images, y, members, engine, stages, skip, store)
     encoded = encode_images(features, images, engine, stages, skip, store)
     if encoded.skipped:
         return Together([], encoded.skipped)
@@ -81,15 +94,97 @@ def fit_together(
     for i in stages.track("training", range(len(classifiers)), len(classifiers)):
         owner = owners[i]
         vectors = encoded.matrices[owner]
-        classifiers[i].features_ = features[owner]
-        start = time.perf_counter()
-        classifiers[i].fit_svm(vectors[members[i]], y[members[i]], engine)
-        seconds = time.perf_counter() - start
-        stages.add("train", seconds)
+        # Rows that are all taken are not copied.
+        own_rows = vectors if np.array_equal(members[i], everything) else vectors[members[i]]
+        seconds = _fit_svm(classifiers[i], own_rows, y[members[i]], engine, stages)
         # Shared features are paid for once.
         own = encoded.seconds[owner] if owners.index(owner) == i else 0.0
         trained.append(Trained(vectors, own, seconds))
     return Together(trained, {})
+
+
+def _fit_apart(
+    classifiers: Sequence[ImageClassifier],
+    images: Sequence[Image],
+    y: NDArray[Any],
+    members: Sequence[NDArray[np.int64]],
+    engine: Engine,
+    stages: Stages,
+    skip: bool,
+    store: FeatureStore,
+) -> Together:
+    """Train one classifier after another, each on vectors that are dropped afterwards."""
+    trained = []
+    for classifier, indices in zip(classifiers, members, strict=True):
+        chosen = [images[i] for i in indices]
+        encoded = encode_images([classifier.features_], chosen, engine, stages, skip, store)
+        if encoded.skipped:
+            return Together([], {int(indices[i]): why for i, why in encoded.skipped.items()})
+        seconds = _fit_svm(classifier, encoded.matrices[0], y[indices], engine, stages)
+        trained.append(Trained(None, encoded.seconds[0], seconds))
+        del encoded  # before the next one's vectors are made
+    return Together(trained, {})
+
+
+def _fit_svm(
+    classifier: ImageClassifier,
+    vectors: NDArray[Any],
+    labels: NDArray[Any],
+    engine: Engine,
+    stages: Stages,
+) -> float:
+    """Train a support vector machine; returns the seconds it took."""
+    start = time.perf_counter()
+    classifier.fit_svm(vectors, labels, engine)
+    seconds = time.perf_counter() - start
+    stages.add("train", seconds)
+    return seconds
+
+
+def _row_bytes(features: SpatialPyramidFeatures) -> int:
+    """Return the bytes of one image's vector."""
+    length = sum(channel.n_features for channel in features.channels_)
+    return length * features.precision.itemsize
+
+
+class Tested(NamedTuple):
+    """Scores of images, those that could not be read, and seconds of coding and of scoring."""
+
+    scores: NDArray[Any]
+    skipped: dict[int, str]
+    encode_seconds: float
+    test_seconds: float
+
+
+def score_members(
+    classifier: ImageClassifier,
+    trained: Trained,
+    images: Sequence[Image],
+    members: NDArray[np.int64],
+    engine: Engine,
+    stages: Stages,
+    skip: bool = False,
+    store: FeatureStore | None = None,
+) -> Tested:
+    """Compute scores of some of the images that ``fit_together`` was given.
+
+    From the vectors that it kept; where it kept none, in blocks of images.
+    ``skip`` and ``store`` are as there.
+    """
+    before = stages.seconds.get("test", 0.0)
+
+    def score(vectors: NDArray[Any]) -> NDArray[Any]:
+        with stages.timed("test"):
+            return classifier.svm_.scores(vectors, engine.threads)
+
+    if trained.vectors is not None:
+        scores = score(trained.vectors[members])
+        return Tested(scores, {}, 0.0, stages.seconds["test"] - before)
+    chosen = [images[i] for i in members]
+    found = map_vectors(score, classifier.features_, chosen, engine, stages, skip, store)
+    skipped = {int(members[i]): why for i, why in found.skipped.items()}
+    scores = np.concatenate(found.results) if found.results else np.empty(0)
+    return Tested(scores, skipped, found.seconds, stages.seconds.get("test", 0.0) - before)
 
 
 def _assign_features(

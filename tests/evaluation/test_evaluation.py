@@ -155,7 +155,7 @@ def test_splits_one_at_a_time_give_the_same(image_folder, monkeypatch):
     paths, labels = find_images(image_folder)
     classifier = ImageClassifier(LRREncoder(codebook_size=8), C=0.01)
     together = evaluate(paths, labels, classifier, 3, 3)
-    monkeypatch.setattr("lrrspm.evaluation.protocol._MEMORY", 1)
+    monkeypatch.setattr("lrrspm.training.MEMORY", 1)
     apart = evaluate(paths, labels, classifier, 3, 3)
     np.testing.assert_array_equal(apart.confusions, together.confusions)
     assert [(m.path, m.split) for m in apart.mistakes] == [

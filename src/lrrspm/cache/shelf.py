@@ -25,13 +25,13 @@ SHARD = 64
 
 _ABOUT = "lrrspm"
 _MAX_HEADER = 2**20
-_BYTES = {"U8": 1, "F32": 4, "F64": 8}
+_BYTES = {"U8": 1, "F16": 2, "F32": 4, "F64": 8}
 _SHARD_NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
 _UNFINISHED_NAME = re.compile(r"\.[0-9a-f]{16}\.part")
 
 
 class Form(NamedTuple):
-    """Kind ("U8", "F32", "F64") and sizes that the arrays of a shelf may have."""
+    """Kind ("U8", "F16", "F32", "F64") and sizes that the arrays of a shelf may have."""
 
     kinds: tuple[str, ...]
     sizes: tuple[range, ...]

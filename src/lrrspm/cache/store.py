@@ -1,11 +1,12 @@
 """Computed features on disk: a second run takes seconds, an interrupted one resumes.
 
-A store is a folder with a marker file. It holds codebooks, samples (descriptors
-drawn for a codebook that is not learned yet), vectors, and the reasons why
-images could not be read. Each kind lies on shelves: folders named by a hash
-of everything that changes their content. A shelf's files, the shards, hold up
-to 64 named arrays each and are named by the SHA-256 of their bytes. So damage
-is noticed, and several processes may write at the same time.
+A store is a folder with a marker file. It holds codebooks and the other arrays
+of fitted channels, samples (descriptors drawn for a codebook that is not learned
+yet), vectors, and the reasons why images could not be read. Each kind lies on
+shelves: folders named by a hash of everything that changes their content. A
+shelf's files, the shards, hold up to 64 named arrays each and are named by the
+SHA-256 of their bytes. So damage is noticed, and several processes may write at
+the same time.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ..classifier import ImageClassifier
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import predict_labels
-from ..training import fit_together
+from ..training import fit_together, score_members
 from .mistakes import find_mistakes
 from .results import Evaluation, Skipped, count_confusions
 from .splits import training_part
@@ -63,14 +63,15 @@ def train_with_estimate(
             trained, skipped = fit_together(
                 models, paths, y, members, engine, stages, skip=skip, store=store
             )
-        if skipped:
-            return None, skipped
-        if not estimated:
-            return Training(None, []), {}
-        with stages.timed("test"):
-            names = np.unique(y)
-            scores = trial.svm_.decision_function(trained[0].vectors[held_out])
-            predicted = predict_labels(trial.classes_, scores)
+            if skipped:
+                return None, skipped
+            if not estimated:
+                return Training(None, []), {}
+            tested = score_members(trial, trained[0], paths, held_out, engine, stages, skip, store)
+        if tested.skipped:
+            return None, tested.skipped
+        names, scores = np.unique(y), tested.scores
+        predicted = predict_labels(trial.classes_, scores)
         found = Evaluation(
             names.tolist(),
             [count_confusions(names, y[held_out], predicted)],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .. import config
+from .. import config, training
 from .._support.stages import Stages
 from ..cache import FeatureStore
 from ..classifier import ImageClassifier, score_images
 from ..modelfile import describe_parameters
 from ..pipeline import Engine, open_engine
 from ..svm import predict_labels
-from ..training import Trained, fit_together
+from ..training import Tested, Trained, fit_together, score_members
 from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
 from .splits import split_by_class, split_seeds
@@ -25,9 +24,6 @@ from .unreadable import RESTART, without_unreadable
 
 SHARED_STAGES = ("read", "describe", "codebook")
 """Stages whose work several classifiers share."""
-
-_MEMORY = 3e9
-"""Bytes of vectors that may be in memory together."""
 
 
 def evaluate(
@@ -128,7 +124,11 @@ def evaluate_all(
                 return None, skipped
             for i, (model, part) in enumerate(zip(models, trained, strict=True)):
                 split = group[i % len(group)]
-                tests[i // len(group)].add(model, part, train[split], split + 1)
+                rest = np.setdiff1d(np.arange(len(y)), train[split])
+                tested = score_members(model, part, paths, rest, engine, stages, skip, store)
+                if tested.skipped:
+                    return None, tested.skipped
+                tests[i // len(group)].add(model, part, tested, rest, split + 1)
             del trained  # the vectors, before those of the next splits are made
         return [test.result() for test in tests], {}
 
@@ -147,8 +147,12 @@ def evaluate_all(
 
 def _splits_at_once(classifiers: Sequence[ImageClassifier], n_images: int) -> int:
     """Return how many splits' vectors may be in memory together, at least one."""
-    lengths = [channel.expected_features for c in classifiers for channel in c.new_channels()]
-    return max(1, int(_MEMORY // (4 * n_images * max(sum(lengths), 1))))
+    sizes = [
+        channel.expected_features * np.dtype(channel.pooling.precision).itemsize
+        for classifier in classifiers
+        for channel in classifier.new_channels()
+    ]
+    return max(1, int(training.MEMORY // (n_images * max(sum(sizes), 1))))
 
 
 class _Test:
@@ -162,23 +166,21 @@ class _Test:
         self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
 
     def add(
-        self, model: ImageClassifier, part: Trained, train: NDArray[np.int64], split: int
+        self,
+        model: ImageClassifier,
+        part: Trained,
+        tested: Tested,
+        test: NDArray[np.int64],
+        split: int,
     ) -> None:
-        """Test the model of one split."""
-        start = time.perf_counter()
-        y = self._y
-        test = np.setdiff1d(np.arange(len(y)), train)
-        scores = model.svm_.decision_function(part.vectors[test])
+        """Count what the model of one split says about its test images."""
+        truth, scores = self._y[test], tested.scores
         predicted = predict_labels(model.classes_, scores)
-        seconds = time.perf_counter() - start
-        self._stages.add("test", seconds)
-        self._confusions.append(count_confusions(self._names, y[test], predicted))
-        self._mistakes += find_mistakes(
-            model, [self._paths[i] for i in test], y[test], scores, split
-        )
-        self._seconds["encode"] += part.encode_seconds
+        self._confusions.append(count_confusions(self._names, truth, predicted))
+        self._mistakes += find_mistakes(model, [self._paths[i] for i in test], truth, scores, split)
+        self._seconds["encode"] += part.encode_seconds + tested.encode_seconds
         self._seconds["train"] += part.train_seconds
-        self._seconds["test"] += seconds
+        self._seconds["test"] += tested.test_seconds
 
     def result(self) -> Evaluation:
         """Return what was found; stages that several classifiers share are those of all."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .._support import registry
 from ..features import Channel, SpatialPyramidFeatures
+from ..pipeline import known_sizes
 from ..pooling import SpatialPyramid
 from ..svm import SVM, KernelSVM, LinearSVM
 from .checks import check_kinds
@@ -221,11 +222,7 @@ def fill(
     letters: dict[str, tuple[str, dict[str, int]]] = {}
     own: list[dict[str, int]] = []
     for place, channel in enumerate(channels):
-        described = channel.descriptor.n_values
-        known = {"m": described}
-        if channel.projection is not None:
-            kept = min(channel.projection.n_components, described)
-            known = {"v": described, "p": kept, "m": channel.projection.n_values(described)}
+        known = known_sizes(channel)
         own.append(known)
         for part, prefix in _owners(place, channel.encoder, channel.pooling, channel.projection):
             for name, shape in part.derived.items():
@@ -277,5 +274,6 @@ def _check_shape(name: str, tensor: Tensor, letters: str, known: dict[str, int])
     for letter, size in zip(letters, tensor.shape, strict=True):
         if known.setdefault(letter, size) != size:
             raise ValueError(f"{name} has shape {tensor.shape}, expected {known[letter]}")
-    if tensor.dtype not in ("F32", "F64"):
-        raise ValueError(f"{name} holds {tensor.dtype}, expected F32 or F64")
+    kinds = ("F16", "F32", "F64") if name == "svm.coef" else ("F32", "F64")
+    if tensor.dtype not in kinds:
+        raise ValueError(f"{name} holds {tensor.dtype}, expected {' or '.join(kinds)}")

@@ -2,6 +2,16 @@
 
 from .encoding import Encoded, encode_images
 from .engines import Engine, open_engine
+from .fitted import known_sizes
 from .sampling import fit_features
+from .streaming import map_vectors
 
-__all__ = ["Encoded", "Engine", "encode_images", "fit_features", "open_engine"]
+__all__ = [
+    "Encoded",
+    "Engine",
+    "encode_images",
+    "fit_features",
+    "known_sizes",
+    "map_vectors",
+    "open_engine",
+]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support.halves import scale_halves
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, part_key, plain
 from .chunks import Item, Sources, compile_reading, encode_chunk
@@ -26,15 +27,15 @@ class Encoded(NamedTuple):
 
     Attributes
     ----------
-    matrices : list of ndarray of shape (n, n_features), float32
-        One per features; images that were skipped have no row.
+    matrices : list of ndarray of shape (n, n_features)
+        One per features, in its precision; images that were skipped have no row.
     skipped : dict of int to str
         Indices of images that could not be read, and the reasons.
     seconds : list of float
         Seconds of coding and pooling per features.
     """
 
-    matrices: list[NDArray[np.float32]]
+    matrices: list[NDArray[Any]]
     skipped: dict[int, str]
     seconds: list[float]
 
@@ -57,7 +58,7 @@ def encode_images(
     columns, matrices = [], []
     for number, feature in enumerate(features):
         lengths = [channel.n_features for channel in feature.channels_]
-        matrices.append(np.empty((len(images), sum(lengths)), np.float32))
+        matrices.append(np.empty((len(images), sum(lengths)), feature.precision))
         # Channels write side by side into one matrix: long vectors are never copied.
         parts = np.split(matrices[-1], np.cumsum(lengths)[:-1], axis=1)
         for channel, part in zip(feature.channels_, parts, strict=True):
@@ -79,10 +80,14 @@ def encode_images(
         own = [c for c, column in enumerate(columns) if column.owner == number]
         for c, scale in zip(own, feature.scales, strict=True):
             if len(own) > 1:
-                columns[c].matrix *= scale
+                columns[c].weigh(scale)
         seconds.append(float(spent[2:][own].sum()))
     if skipped:
-        matrices = [np.delete(matrix, sorted(skipped), axis=0) for matrix in matrices]
+        kept = [row for row in range(len(images)) if row not in skipped]
+        for number, matrix in enumerate(matrices):
+            for place, row in enumerate(kept):  # in place: a copy may not fit into memory
+                matrix[place] = matrix[row]
+            matrices[number] = matrix[: len(kept)]
     return Encoded(matrices, skipped, seconds)
 
 
@@ -113,7 +118,7 @@ class _Column:
         Number of the features that the channel belongs to.
     source : int
         Number of its descriptor among the sources.
-    matrix : ndarray of shape (N, n_features), float32
+    matrix : ndarray of shape (N, n_features)
     missing : set of int
         Rows that are still to be computed.
     """
@@ -123,7 +128,7 @@ class _Column:
         owner: int,
         source: int,
         channel: Channel,
-        matrix: NDArray[np.float32],
+        matrix: NDArray[Any],
         features: SpatialPyramidFeatures,
         stores: Stores,
     ) -> None:
@@ -133,7 +138,9 @@ class _Column:
         store = stores.of(features)
         about = vector_key(features, channel) if store.active else None
         length = channel.n_features
-        form = Form(("F32",), (range(length, length + 1),))
+        self._precision = np.dtype(channel.pooling_.precision)
+        kind = "F16" if self._precision == np.float16 else "F32"
+        form = Form((kind,), (range(length, length + 1),))
         self.shelf = store.shelf("vectors", about, form)
 
     def look_up(self, digests: Sequence[str | None]) -> None:
@@ -144,6 +151,20 @@ class _Column:
         for digest, vector in self.shelf.fetch(places):
             self.matrix[places[digest]] = vector
             self.missing.difference_update(places[digest])
+
+    def keep(self, row: int, vector: NDArray[Any], digest: str | None) -> None:
+        """Fill in a row, and give it to the store under the image's digest."""
+        self.matrix[row] = vector
+        # No copy, unless another channel has a finer precision.
+        self.shelf.put(digest, self.matrix[row].astype(self._precision, copy=False))
+
+    def weigh(self, scale: np.float32) -> None:
+        """Multiply all rows, in place."""
+        if self.matrix.dtype == np.float16:
+            for row in self.matrix:
+                scale_halves(row, scale)
+        else:
+            self.matrix *= scale
 
 
 def vector_key(features: SpatialPyramidFeatures, channel: Channel) -> dict[str, Any] | None:
@@ -207,6 +228,5 @@ def _encode(
             digest = digests[item.number]
             kept = digest if stores.main.unchanged(item.image, digest) else None
             for job, vector in zip(item.jobs, outcome.arrays, strict=True):
-                columns[job].matrix[item.number] = vector
-                columns[job].shelf.put(kept, columns[job].matrix[item.number])
+                columns[job].keep(item.number, vector, kept)
     return spent

@@ -18,6 +18,7 @@ from ..encoders import CodebookEncoder, Encoder, Progress
 from .chunks import Draw, Item, Sources, compile_reading, sample_chunk
 from .encoding import Stores
 from .engines import Engine
+from .fitted import Place, array_names, fitted_arrays, restore_channel
 from .timing import divided
 from .unreadable import Unreadable
 
@@ -146,6 +147,8 @@ class _Plan:
         The sample.
     learned : dict
         Codebooks by the recipe they were learned by.
+    restored : set of (int, int)
+        Features and channels that a store had, without a recipe for a codebook.
     samples : Shelf
         Rows that were drawn, until their codebooks are learned.
     drawn : dict
@@ -157,14 +160,19 @@ class _Plan:
         self.channels: list[tuple[int, int, Channel]] = []
         self.rows = _Rows()
         self.learned: dict[str, NDArray[Any]] = {}
+        self.restored: set[tuple[int, int]] = set()
         self.samples = FeatureStore(None).shelf("samples", None, _CODEBOOKS)
         self.drawn: dict[int, NDArray[np.float32]] = {}
         self._names: dict[str, str] = {}
+        self._array_names: dict[tuple[int, int], dict[Place, str]] = {}
 
     @property
     def complete(self) -> bool:
-        """True if every codebook is there already."""
-        return all(_recipe(channel) in self.learned for _, _, channel in self.channels)
+        """True if nothing is left to be learned."""
+        return all(
+            (owner, number) in self.restored or _recipe(channel) in self.learned
+            for owner, number, channel in self.channels
+        )
 
     def look_up(self, store: FeatureStore, codebooks: Shelf, digests: Sequence[str | None]) -> None:
         """Take from a store what an earlier run left there."""
@@ -190,6 +198,7 @@ class _Plan:
                 if part_key("encoders", channel.encoder) is not None
             }
             self._names = {recipe: hash_of([about, recipe]) for recipe in recipes if recipe}
+            self._restore(codebooks, about)
         n_values = self.channels[0][2].descriptor.n_values
         found = dict(codebooks.fetch(self._names.values()))
         self.learned = {
@@ -206,13 +215,31 @@ class _Plan:
             for name, values in self.samples.fetch(index_of):
                 self.drawn[index_of[name]] = values
 
+    def _restore(self, codebooks: Shelf, about: dict[str, Any]) -> None:
+        """Take whole channels from a store: those that learn more than a codebook."""
+        for owner, number, channel in self.channels:
+            if _recipe(channel) is not None:
+                continue
+            names = array_names(channel, about)
+            self._array_names[owner, number] = names
+            found = dict(codebooks.fetch(names.values()))
+            arrays = {place: found[name] for place, name in names.items() if name in found}
+            if arrays and len(arrays) == len(names) and restore_channel(channel, arrays):
+                self.restored.add((owner, number))
+
     def fit_channels(self, codebooks: Shelf, engine: Engine, progress: Progress) -> None:
         """Fit the channels; each codebook is learned once."""
         rows = self.rows.values()
-        for _, _, channel in self.channels:
+        for owner, number, channel in self.channels:
             recipe, encoder = _recipe(channel), channel.encoder
+            if (owner, number) in self.restored:
+                continue
             if recipe is None:
                 channel.fit_on(rows, engine.threads, progress)
+                names = self._array_names.get((owner, number), {})
+                for place, array in fitted_arrays(channel).items() if names else ():
+                    codebooks.put(names[place], array)
+                codebooks.flush()
                 continue
             if recipe not in self.learned:
                 self.learned[recipe] = encoder.learn(rows, engine.threads, progress)

@@ -35,6 +35,9 @@ class Pooling(BaseEstimator):
     derived: ClassVar[dict[str, str]] = {}
     """Fitted arrays and their shapes in letters: k atoms, m descriptor values."""
 
+    precision: ClassVar[type[np.floating[Any]]] = np.float32
+    """Type that vectors are kept in; float16 halves the memory of long ones."""
+
     def __init__(self, norm: str | None = "l2") -> None:
         self.norm = norm
 

@@ -33,7 +33,8 @@ class MomentPooling(Pooling):
     the training descriptors. Then signed square roots, each cell divided by its
     l2 norm and by the root of the number of cells of its level, so that every
     level counts the same, and the whole by its norm. With the posteriors of a
-    Gaussian mixture as codes this is the Fisher vector.
+    Gaussian mixture as codes this is the Fisher vector. These
+    vectors are long, so channels keep them in half precision.
 
     Parameters
     ----------
@@ -53,6 +54,7 @@ class MomentPooling(Pooling):
     """
 
     derived: ClassVar[dict[str, str]] = {"shares_": "k", "means_": "km", "deviations_": "km"}
+    precision: ClassVar = np.float16
 
     def __init__(self, norm: str | None = "l2", order: int = 2) -> None:
         super().__init__(norm)

@@ -21,7 +21,7 @@ Floats = NDArray[np.floating[Any]]
 _BLOCK = 64
 _SWEEPS = 5
 _CLASSES = 128
-_ROWS = 512
+ROWS = 512
 
 
 def gram_matrix(X: Floats, executor: Executor | None) -> Floats:
@@ -29,15 +29,20 @@ def gram_matrix(X: Floats, executor: Executor | None) -> Floats:
     gram = np.empty((len(X), len(X)), X.dtype)
 
     def band(start: int) -> None:
-        stop = min(start + _ROWS, len(X))
+        stop = min(start + ROWS, len(X))
         np.matmul(X[start:stop], X[:stop].T, out=gram[start:stop, :stop])
 
-    for _ in ordered_map(band, range(0, len(X), _ROWS), executor):
+    for _ in ordered_map(band, range(0, len(X), ROWS), executor):
         pass
-    for start in range(0, len(X), _ROWS):
-        stop = min(start + _ROWS, len(X))
-        gram[:start, start:stop] = gram[start:stop, :start].T
+    mirror_lower(gram)
     return gram
+
+
+def mirror_lower(gram: Floats) -> None:
+    """Copy the lower half of a square matrix, in bands of rows, to the upper one."""
+    for start in range(0, len(gram), ROWS):
+        stop = min(start + ROWS, len(gram))
+        gram[:start, start:stop] = gram[start:stop, :start].T
 
 
 class Products(Protocol):

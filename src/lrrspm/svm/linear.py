@@ -17,6 +17,7 @@ from .. import config
 from .._support.parallel import single_blas_thread, workers
 from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
 from .labels import check_solver, encode_labels, one_vs_rest, predict_labels
+from .long import check_halves, long_gram_matrix, long_scores, long_weights, round_weights
 
 
 class LinearSVM(ClassifierMixin, BaseEstimator):
@@ -45,6 +46,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (n_classes, d), or (1, d) for two classes
+        In float16 if X is, unless a row would change by 0.1 % of its norm.
     intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
     n_iter_ : int
         Passes of the slowest class.
@@ -59,6 +61,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     Gram matrix of all samples is made once (n^2 d) and serves every class: a
     pass is n^2 products a class. With more samples it is never made, and a
     pass is 2 n d products per class. Computed in float32 if X is, else in float64.
+
+    X in float16 is read a block of columns at a time, and all products are made
+    in float32. In memory are X, the Gram matrix, one block, and the weights.
+    A row's scores then have the same bits whatever other rows there are.
 
     As with every dual coordinate descent, samples of norm 1 need tens of
     passes, and unscaled or strongly correlated columns with n > d thousands.
@@ -91,25 +97,32 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     def fit_on(self, X: ArrayLike, y: ArrayLike, executor: Executor | None) -> Self:
         """``fit`` on the threads of an executor; the same bits for any number of them."""
         self.check_parameters()
-        samples, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], order="C")
+        samples, labels = self._check(X, y)
+        half = samples.dtype == np.float16
+        if half and (self.fit_intercept or len(samples) > samples.shape[1]):
+            samples = samples.astype(np.float32)  # short vectors, then
+        long = samples.dtype == np.float16
         self.classes_, indices = encode_labels(labels)
-        signs = one_vs_rest(indices, len(self.classes_), samples.dtype)
+        signs = one_vs_rest(indices, len(self.classes_), np.float32 if long else samples.dtype)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.fit_intercept:
             samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
         products: Callable[[], Products]
         with single_blas_thread():
             if len(samples) <= samples.shape[1]:
-                products = partial(GramProducts, gram_matrix(samples, executor))
+                make_gram = long_gram_matrix if long else gram_matrix
+                products = partial(GramProducts, make_gram(samples, executor))
             else:
                 products = partial(LinearProducts, samples)
             alphas, self.n_iter_ = solve_dual(
                 products, signs, self.C, self.tol, self.max_iter, seed, executor
             )
-            weights = (alphas * signs) @ samples
-        self.coef_ = weights[:, : self.n_features_in_].copy()
+            betas = alphas * signs
+            weights: Floats = long_weights(betas, samples, executor) if long else betas @ samples
+        coef = weights[:, : self.n_features_in_]
+        self.coef_: Floats = round_weights(coef) if half else coef.copy()
         constant = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
-        self.intercept_ = constant.astype(weights.dtype)
+        self.intercept_: Floats = constant.astype(weights.dtype)
         return self
 
     def check_parameters(self) -> None:
@@ -123,9 +136,12 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     def scores(self, X: ArrayLike, executor: Executor | None = None) -> Floats:
         """``decision_function`` on the threads of an executor."""
         check_is_fitted(self)
-        samples = validate_data(self, X, dtype=[np.float32, np.float64], order="C", reset=False)
-        with single_blas_thread():
-            scores = samples @ self.coef_.T + self.intercept_
+        samples, _ = self._check(X)
+        if np.float16 in (samples.dtype, self.coef_.dtype):
+            scores = long_scores(samples, self.coef_, executor) + self.intercept_
+        else:
+            with single_blas_thread():
+                scores = samples @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -135,4 +151,20 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
     def weights_at(self, x: Floats, row: int) -> tuple[NDArray[Any], float]:
         """Return weights (d,) and a constant: the score of x is ``weights @ x + constant``."""
-        return self.coef_[row], float(self.intercept_[row])
+        weights = self.coef_[row]
+        if weights.dtype == np.float16:
+            weights = weights.astype(np.float32)
+        return weights, float(self.intercept_[row])
+
+    def _check(self, X: ArrayLike, y: ArrayLike | None = None) -> tuple[Floats, Any]:
+        """Check samples, and labels in training; half precision is kept, and never copied."""
+        half = getattr(X, "dtype", None) == np.float16
+        dtype = np.float16 if half else [np.float32, np.float64]
+        given: dict[str, Any] = {"reset": False} if y is None else {"y": y}
+        checked = validate_data(
+            self, X, dtype=dtype, order="C", ensure_all_finite=not half, **given
+        )
+        samples, labels = (checked, None) if y is None else checked
+        if half:
+            check_halves(samples)
+        return samples, labels

@@ -1,0 +1,83 @@
+"""Fitted channels: their arrays, so that a store can keep them, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from ..cache import hash_of, part_key
+
+if TYPE_CHECKING:
+    from ..features import Channel
+
+Place = tuple[str, str]
+"""A part's role in its channel, and the attribute that holds an array."""
+
+_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_KINDS = {"encoder": "encoders", "pooling": "poolings", "projection": "projections"}
+
+
+def known_sizes(channel: Channel) -> dict[str, int]:
+    """Return the sizes of fitted arrays, by letter, that follow from parameters alone."""
+    described = channel.descriptor.n_values
+    if channel.projection is None:
+        return {"m": described}
+    kept = min(channel.projection.n_components, described)
+    return {"v": described, "p": kept, "m": channel.projection.n_values(described)}
+
+
+def array_names(channel: Channel, about: Any) -> dict[Place, str]:
+    """Return names in a store for the arrays of a channel that is fitted to a known sample.
+
+    There are none if it is not known for sure what they depend on.
+    """
+    parts = {role: getattr(channel, role) for role in _KINDS}
+    parts = {role: part for role, part in parts.items() if part is not None}
+    keys = {role: part_key(_KINDS[role], part) for role, part in parts.items()}
+    if None in keys.values():
+        return {}
+    places = [(role, name) for role, part in parts.items() for name in part.derived]
+    return {place: hash_of([about, keys, place]) for place in places}
+
+
+def fitted_arrays(channel: Channel) -> dict[Place, NDArray[Any]]:
+    """Return the arrays of a fitted channel as a store takes them, or none.
+
+    A store takes matrices of float32 and float64; vectors (n,) become (1, n).
+    """
+    parts = {role: getattr(channel, f"{role}_") for role in _KINDS}
+    arrays = {
+        (role, name): np.atleast_2d(getattr(part, name))
+        for role, part in parts.items()
+        if part is not None
+        for name in part.derived
+    }
+    taken = (a.ndim == 2 and a.size > 0 and a.dtype in _TYPES for a in arrays.values())
+    return arrays if all(taken) else {}
+
+
+def restore_channel(channel: Channel, arrays: dict[Place, NDArray[Any]]) -> bool:
+    """Make a channel what it was when it had these arrays; False if they do not fit."""
+    sizes = known_sizes(channel)
+    parts: dict[str, Any] = {
+        role: None if getattr(channel, role) is None else clone(getattr(channel, role))
+        for role in _KINDS
+    }
+    for (role, name), array in arrays.items():
+        letters = parts[role].derived[name]
+        shape = array.shape[-len(letters) :]
+        if any(sizes.setdefault(a, n) != n for a, n in zip(letters, shape, strict=True)):
+            return False
+        setattr(parts[role], name, array.reshape(shape))
+    try:
+        parts["pooling"].check_fitted()
+    except ValueError:
+        return False
+    parts["encoder"].n_features_in_ = sizes["m"]
+    parts["encoder"].ready()
+    for role, part in parts.items():
+        setattr(channel, f"{role}_", part)
+    return True

@@ -1,0 +1,123 @@
+"""Long vectors in half precision: products a block of columns at a time, in float32."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._support.halves import all_finite, in_precision, widen_columns
+from .._support.loops import compiled
+from .._support.parallel import ordered_map
+from .dual import ROWS, Floats, mirror_lower
+
+# Columns in float32 at a time, in products of many rows and of few; samples per
+# task: fixed, so that the result does not depend on the number of threads.
+_COLUMNS = 4096
+_FEW_COLUMNS = 1024
+_SAMPLES = 64
+_MOST_CHANGE = 2.0**-10
+
+
+def check_halves(X: NDArray[np.float16]) -> None:
+    """Raise ValueError where a matrix (n, d) has values that are not finite."""
+    if not all_finite(X):
+        raise ValueError("Input X contains NaN or infinity.")
+
+
+def long_gram_matrix(X: NDArray[np.float16], executor: Executor | None) -> NDArray[np.float32]:
+    """X X' (n, n): n^2 d products, and one block of columns in float32 besides X."""
+    gram = np.zeros((len(X), len(X)), np.float32)
+    for first in range(0, X.shape[1], _COLUMNS):
+        block = widen_columns(X, first, min(first + _COLUMNS, X.shape[1]))
+
+        def band(start: int, block: NDArray[np.float32] = block) -> None:
+            stop = min(start + ROWS, len(block))
+            gram[start:stop, :stop] += block[start:stop] @ block[:stop].T
+
+        # The longest bands first, so that no thread is left with one at the end.
+        for _ in ordered_map(band, reversed(range(0, len(X), ROWS)), executor):
+            pass
+    mirror_lower(gram)
+    return gram
+
+
+def long_weights(betas: Floats, X: NDArray[np.float16], executor: Executor | None) -> Floats:
+    """Return betas X, (classes, d), from coefficients (classes, n)."""
+    weights = np.empty((len(betas), X.shape[1]), np.float32)
+
+    def block(first: int) -> None:
+        stop = min(first + _COLUMNS, X.shape[1])
+        np.matmul(betas, widen_columns(X, first, stop), out=weights[:, first:stop])
+
+    for _ in ordered_map(block, range(0, X.shape[1], _COLUMNS), executor, ahead=2):
+        pass
+    return weights
+
+
+def round_weights(weights: Floats) -> Floats:
+    """Return weights (classes, d) in float16, where no row changes by 0.1 % of its norm.
+
+    That is so unless weights are tiny or huge; then they stay as they are.
+    """
+    halves = np.empty(weights.shape, np.float16)
+    for row, half in zip(weights, halves, strict=True):
+        half[:] = in_precision(row, np.float16)
+        change = widen_columns(half[None], 0, len(half))[0] - row
+        if np.linalg.norm(change) > _MOST_CHANGE * np.linalg.norm(row):
+            return weights
+    return halves if all_finite(halves) else weights
+
+
+def long_scores(X: Floats, weights: Floats, executor: Executor | None) -> Floats:
+    """Return X W' (n, classes) for X (n, d) and weights W (classes, d), each of any precision.
+
+    A row of the result has the same bits whatever other rows there are, which
+    BLAS does not promise.
+    """
+
+    def some(start: int) -> NDArray[np.float32]:
+        samples = X[start : start + _SAMPLES]
+        out = np.zeros((len(samples), len(weights)), np.float32)
+        for first in range(0, X.shape[1], _FEW_COLUMNS):
+            stop = min(first + _FEW_COLUMNS, X.shape[1])
+            _add_products(_columns(samples, first, stop), _columns(weights, first, stop), out)
+        return out
+
+    return np.concatenate(list(ordered_map(some, range(0, len(X), _SAMPLES), executor)))
+
+
+def _columns(matrix: Floats, start: int, stop: int) -> NDArray[np.float32]:
+    if matrix.dtype == np.float16:
+        return widen_columns(matrix, start, stop)
+    return np.ascontiguousarray(matrix[:, start:stop], np.float32)
+
+
+@compiled("contract", "reassoc")
+def _add_products(
+    X: NDArray[np.float32], weights: NDArray[np.float32], out: NDArray[np.float32]
+) -> None:
+    """Add X W' to out, four classes at a time: a multiply-add takes 5/4 loads."""
+    n_classes = weights.shape[0]
+    whole = n_classes - n_classes % 4
+    for i in range(X.shape[0]):
+        x = X[i]
+        for c in range(0, whole, 4):
+            w0, w1, w2, w3 = weights[c], weights[c + 1], weights[c + 2], weights[c + 3]
+            s0 = s1 = s2 = s3 = np.float32(0)
+            for j in range(x.size):
+                s0 += x[j] * w0[j]
+                s1 += x[j] * w1[j]
+                s2 += x[j] * w2[j]
+                s3 += x[j] * w3[j]
+            out[i, c] += s0
+            out[i, c + 1] += s1
+            out[i, c + 2] += s2
+            out[i, c + 3] += s3
+        for c in range(whole, n_classes):
+            w0 = weights[c]
+            s0 = np.float32(0)
+            for j in range(x.size):
+                s0 += x[j] * w0[j]
+            out[i, c] += s0
