@@ -71,15 +71,19 @@ def fit_features(
             plan.samples.discard() if skipped else plan.samples.flush()
     if skipped:
         return skipped
+    # The sample of a plan that is left out stays in the store: it tells why.
+    plans = [plan for plan in plans if plan.called_for]
     with stages.timed("codebook"):
         for number, plan in enumerate(plans, start=1):
             name = "learning codebook" + (f" {number}" if len(plans) > 1 else "")
             plan.fit_channels(codebooks, engine, partial(stages.tell, name))
     for number, feature in enumerate(features):
         fitted = {c: channel for plan in plans for o, c, channel in plan.channels if o == number}
-        feature.channels_ = [fitted[c] for c in range(len(fitted))]
-        for channel, template in zip(feature.channels_, feature.new_channels(), strict=True):
-            channel.encoder = template.encoder  # as it was given, without our seed
+        templates = feature.new_channels()
+        for c, channel in fitted.items():
+            channel.encoder = templates[c].encoder  # as it was given, without our seed
+            channel.when = None  # decided
+        feature.channels_ = [fitted[c] for c in sorted(fitted)]
     return {}
 
 
@@ -144,6 +148,8 @@ class _Plan:
         Number of the features, number of the channel, and the channel.
     rows : _Rows
         The sample.
+    n_described : int
+        Images that have a part in the sample; only without color they may have none.
     learned : dict
         Codebooks by the recipe they were learned by.
     samples : Shelf
@@ -156,6 +162,7 @@ class _Plan:
         self.owner, self.draw = owner, draw
         self.channels: list[tuple[int, int, Channel]] = []
         self.rows = _Rows()
+        self.n_described = 0
         self.learned: dict[str, NDArray[Any]] = {}
         self.samples = FeatureStore(None).shelf("samples", None, _CODEBOOKS)
         self.drawn: dict[int, NDArray[np.float32]] = {}
@@ -165,6 +172,18 @@ class _Plan:
     def complete(self) -> bool:
         """True if every codebook is there already."""
         return all(_recipe(channel) in self.learned for _, _, channel in self.channels)
+
+    @property
+    def called_for(self) -> bool:
+        """False for a plan of colors if less than half of its images have color."""
+        # Codebooks are learned, and so found in a store, only for plans that were called for.
+        return self.complete or 2 * self.n_described >= len(self.draw.places)
+
+    def take(self, values: NDArray[np.float32]) -> None:
+        """Add the descriptors that were drawn from one image, if any."""
+        if len(values):
+            self.rows.append(values)
+            self.n_described += 1
 
     def look_up(self, store: FeatureStore, codebooks: Shelf, digests: Sequence[str | None]) -> None:
         """Take from a store what an earlier run left there."""
@@ -177,6 +196,7 @@ class _Plan:
         members = [digests[index] for index in self.draw.places]
         about = {
             "descriptor": descriptor,
+            "when": self.channels[0][2].when,
             "max_side": self.owner.max_side,
             "seed": self.draw.seed,
             "quota": self.draw.quota,
@@ -292,6 +312,6 @@ def _sample(
                 if n in drawn:
                     if unchanged:
                         plan.samples.put(str(plan.draw.places[item.number]), drawn[n])
-                    plan.rows.append(drawn[n])
+                    plan.take(drawn[n])
                 elif item.number in plan.drawn:
-                    plan.rows.append(plan.drawn.pop(item.number))
+                    plan.take(plan.drawn.pop(item.number))
