@@ -64,13 +64,18 @@ def read_pixels(
     def scale(plane: NDArray[Any]) -> NDArray[np.float32]:
         return shrink(_as_float(plane), max_side, shape, reduction, excess)
 
+    def scale_color() -> NDArray[np.float32]:
+        if max_side is None or max(shape) <= max_side:
+            return _as_float(pixels)
+        return np.stack([scale(pixels[..., i]) for i in range(3)], axis=2)
+
     if pixels.ndim == 2:
         plane = scale(pixels)
-        planes = np.repeat(plane[..., None], 3, axis=2) if color else None
+        planes = np.stack([plane] * 3, axis=2) if color else None
         return Pixels(plane if gray else None, planes, shape)
     return Pixels(
         scale(_weigh(pixels)) if gray else None,
-        np.stack([scale(pixels[..., i]) for i in range(3)], axis=2) if color else None,
+        scale_color() if color else None,
         shape,
     )
 
