@@ -14,6 +14,7 @@ from .. import config
 from .._support.loops import compiled
 from .bounded import Source
 from .decoding import decode, opened, orientation, strips, turned, weigh_colors
+from .kept import KeptImages
 from .resizing import shrink
 
 _COLORED = np.float32(0.1)
@@ -31,7 +32,11 @@ class Pixels(NamedTuple):
 
 
 def read_pixels(
-    image: Source | NDArray[Any], max_side: int | None, gray: bool = True, color: bool = False
+    image: Source | NDArray[Any],
+    max_side: int | None,
+    gray: bool = True,
+    color: bool = False,
+    kept: KeptImages | None = None,
 ) -> Pixels:
     """Read an image as gray values, as color, or both; a file is decoded once.
 
@@ -43,6 +48,8 @@ def read_pixels(
         See :func:`read_image`.
     gray, color : bool
         What to compute. Color of a gray image has three equal planes.
+    kept : KeptImages or None
+        Decoded files of an earlier pass; the result has the same bits.
 
     Notes
     -----
@@ -54,7 +61,8 @@ def read_pixels(
         pixels = as_pixels(image)
         shape = (pixels.shape[0], pixels.shape[1])
     elif isinstance(image, (str, os.PathLike)) or hasattr(image, "seek"):
-        pixels, shape, reduction, excess = decode(image, max_side, color)
+        found = (decode if kept is None else kept.decode)(image, max_side, color)
+        pixels, shape, reduction, excess = found
     else:
         raise TypeError(
             "expected one image: a path, an array of shape (h, w) or (h, w, 3) or a binary file, "

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._support.parallel import single_blas_thread
 from ..cache import same_key
 from ..descriptors import Descriptor, LocalDescriptors, places
-from ..images import ImageError, Pixels, has_color, read_pixels
+from ..images import ImageError, KeptImages, Pixels, has_color, read_pixels
 
 if TYPE_CHECKING:
     from ..features import Channel, Image, SpatialPyramidFeatures
@@ -61,10 +61,11 @@ class Sources:
     """The different ways in which channels of several features read and describe an image.
 
     Pixels are read once for all features that read alike, and each different
-    descriptor is computed once.
+    descriptor is computed once. Files may be kept from an earlier pass.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptImages | None = None) -> None:
+        self._kept = kept
         self._readers: list[tuple[SpatialPyramidFeatures, set[bool]]] = []
         self._descriptors: list[tuple[int, Descriptor, str | None]] = []
         self._reader_keys: list[Any] = []
@@ -121,7 +122,8 @@ class Sources:
     def _read(self, reader: int, image: Image) -> Pixels:
         features, colors = self._readers[reader]
         if features.reads_plainly:
-            return read_pixels(image, features.max_side, gray=False in colors, color=True in colors)
+            gray, color = False in colors, True in colors
+            return read_pixels(image, features.max_side, gray, color, self._kept)
         return features.read(image)
 
 

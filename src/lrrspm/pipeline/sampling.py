@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
 from ..encoders import CodebookEncoder, Encoder, Progress
+from ..images import KeptImages
 from .chunks import Draw, Item, Sources, compile_reading, sample_chunk
 from .encoding import Stores
 from .engines import Engine
@@ -35,12 +36,14 @@ def fit_features(
     stages: Stages,
     skip: bool = False,
     store: FeatureStore | None = None,
+    kept: KeptImages | None = None,
 ) -> dict[int, str]:
     """Fit several features, each to its own members of images, reading each image once.
 
     Channels with the same descriptor, seed, members and number of samples share
     their sample, and k-means codebooks of one size learned from it.
-    ``features[i].fit`` on the members alone gives the same bits.
+    ``features[i].fit`` on the members alone gives the same bits. Files are put
+    into ``kept`` for the next pass over them.
 
     Returns
     -------
@@ -50,7 +53,7 @@ def fit_features(
         among them. Without ``skip`` the first one raises.
     """
     stores = Stores(features, store)
-    sources = Sources()
+    sources = Sources(kept)
     plans = _make_plans(features, members, sources)
     codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
