@@ -298,6 +298,17 @@ def lbp_patch(patterns, contrast):
     return np.sqrt(histogram / total).ravel() if total > 0 else histogram.ravel()
 
 
+def color_statistics(patch):
+    """Mean and deviation of each color in 4 x 4 cells of one patch (p, p, 3)."""
+    cell = len(patch) // 4
+    values = []
+    for y in range(4):
+        for x in range(4):
+            inside = patch[y * cell : (y + 1) * cell, x * cell : (x + 1) * cell].reshape(-1, 3)
+            values += [*inside.mean(axis=0), *inside.std(axis=0)]
+    return np.array(values)
+
+
 def low_rank_weights(x, codebook, constant, regularization, survivors, power):
     """Weights of one descriptor, from the ridge problem itself."""
     atoms = np.hstack([codebook, np.full((len(codebook), 1), constant)])

@@ -18,7 +18,8 @@ from . import config
 from ._support.stages import Stages
 from .cache import FeatureStore
 from .evidence import Examination, Explanation
-from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures, check_images
+from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
+from .images import check_images
 from .methods import find_method, method_names, method_of
 from .modelfile import (
     MissingPackageError,

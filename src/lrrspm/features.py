@@ -22,7 +22,7 @@ from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
 from .encoders import BLOCK, LRREncoder, Progress
-from .images import Pixels, Source, read_pixels
+from .images import Pixels, Source, check_images, read_pixels
 from .pipeline import encode_images, fit_features, open_engine
 from .pooling import Level, SpatialPyramid
 
@@ -49,6 +49,10 @@ class Channel(BaseEstimator):
     projection : transformer or None
         Fitted to the sampled descriptors, and applied before the encoder; see
         :mod:`lrrspm.descriptors`.
+    when : {None, "color"}
+        "color", for descriptors of color, leaves the channel out unless half of
+        the training images or more have color, see
+        :func:`lrrspm.images.has_color`. It is fitted to those alone.
 
     Attributes
     ----------
@@ -64,6 +68,7 @@ class Channel(BaseEstimator):
         levels: tuple[Level, ...] = config.LEVELS,
         weight: float = 1.0,
         projection: Any = None,
+        when: str | None = None,
     ) -> None:
         self.encoder = encoder
         self.descriptor = descriptor
@@ -71,6 +76,7 @@ class Channel(BaseEstimator):
         self.levels = levels
         self.weight = weight
         self.projection = projection
+        self.when = when
 
     def complete(self) -> Channel:
         """Return an unfitted copy in which every part is named."""
@@ -110,6 +116,12 @@ class Channel(BaseEstimator):
                 part.check_parameters()
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise ValueError(f"weight must be positive, got {self.weight}")
+        if self.when not in (None, "color"):
+            raise ValueError(f"when must be None or 'color', got {self.when!r}")
+        if self.when == "color" and not self.descriptor.color:
+            raise ValueError(
+                f"{type(self.descriptor).__name__} reads no color, so when must be None"
+            )
         SpatialPyramid(self.levels)
 
     def fit_on(
@@ -261,6 +273,7 @@ class SpatialPyramidFeatures(
     Attributes
     ----------
     channels_ : list of fitted Channel
+        Those that the training images call for, see ``when`` of :class:`Channel`.
 
     Notes
     -----
@@ -346,6 +359,10 @@ class SpatialPyramidFeatures(
             channel.check_parameters()
         if not math.isfinite(sum(channel.weight for channel in channels)):
             raise ValueError("the sum of the channels' weights is too large")
+        if all(channel.when == "color" for channel in channels):
+            raise ValueError(
+                "all channels are left out without color; set when=None in one of them"
+            )
 
     def read(self, image: Image) -> Pixels:
         """Read one image as the descriptors take it, shrunk if it is large."""
@@ -380,21 +397,3 @@ class SpatialPyramidFeatures(
         """What each channel's vector is multiplied by."""
         total = math.fsum(channel.weight for channel in self.channels_)
         return [np.float32(math.sqrt(channel.weight / total)) for channel in self.channels_]
-
-
-def check_images(X: Iterable[Image]) -> list[Image]:
-    """Return a list of images; a single path or array is most likely a slip."""
-    if isinstance(X, (str, os.PathLike)):
-        raise ValueError(f"expected a list of images, got one path: {os.fspath(X)}")
-    if getattr(X, "ndim", 1) == 2:  # one image, or a data frame
-        raise ValueError("expected a list of images, got one array; put it in a list")
-    images = list(X)
-    if not images:
-        raise ValueError("no images were given")
-    for image in images:
-        if not isinstance(image, (str, os.PathLike, np.ndarray)):
-            raise TypeError(
-                f"an image is a path or an array of shape (h, w) or (h, w, 3), "
-                f"got {type(image).__name__}"
-            )
-    return images

@@ -37,9 +37,12 @@ class Method:
 
     def check(self, channels: list[Channel]) -> None:
         """Raise ValueError where channels are not of the recipe's encoders."""
-        own = [type(channel.encoder) for channel in self.build()]
+        own = self.build()
         found = [type(channel.encoder) for channel in channels]
-        if len(own) != len(found) or not all(map(issubclass, found, own)):
+        if len(own) != len(found):  # a fitted model has no channels that are left out
+            own = [channel for channel in own if channel.when is None]
+        expected = [type(channel.encoder) for channel in own]
+        if len(expected) != len(found) or not all(map(issubclass, found, expected)):
             raise ValueError(
                 f"the channels are not those of {self.name}: they encode with "
                 f"{', '.join(cls.__name__ for cls in found)}; leave out the method or the channels"

@@ -1,4 +1,4 @@
-"""Training: several classifiers at once, each image read twice altogether."""
+"""Training: several classifiers at once, in two passes over the images."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from ._support.stages import Stages
 from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
+from .images import KeptImages
 from .modelfile import check_labels, check_restorable
 from .pipeline import Engine, encode_images, fit_features, map_vectors
 from .svm import encode_labels
@@ -54,13 +55,13 @@ def fit_together(
     skip: bool = False,
     store: FeatureStore | None = None,
 ) -> Together:
-    """Fit several classifiers, each to its own members of images, reading each image twice.
+    """Fit several classifiers, each to its own members of images, in two passes over the images.
 
     Descriptors are computed twice rather than kept: twice 1 ms per image, but
-    0.8 MB per image to keep. With ``shared_codebook``, features are fitted to
-    all images, with the first classifier's seed, once for each kind. Where the
-    vectors of all images take over 3 GB, only those of one classifier's members
-    are in memory at a time.
+    0.8 MB per image to keep. Decoded files are kept, up to 0.5 GB. With
+    ``shared_codebook``, features are fitted to all images, with the first
+    classifier's seed, once for each kind. Where the vectors of all images take
+    over 3 GB, only those of one classifier's members are in memory at a time.
 
     With ``skip``, images that cannot be read are listed in the result, and if
     there are any, nothing is trained: the caller begins again without them.
@@ -79,14 +80,16 @@ def fit_together(
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
     store = store or FeatureStore(features[0].cache)
-    skipped = fit_features(features, images, parts, engine, stages, skip, store)
+    kept = KeptImages()
+    skipped = fit_features(features, images, parts, engine, stages, skip, store, kept)
     if skipped:
         return Together([], skipped)
+    kept.close()
     for classifier, owner in zip(classifiers, owners, strict=True):
         classifier.features_ = features[owner]
     if len(images) * sum(map(_row_bytes, features)) > MEMORY:
-        return _fit_apart(classifiers, images, y, members, engine, stages, skip, store)
-    encoded = encode_images(features, images, engine, stages, skip, store)
+        return _fit_apart(classifiers, images, y, members, engine, stages, skip, store, kept)
+    encoded = encode_images(features, images, engine, stages, skip, store, kept)
     if encoded.skipped:
         return Together([], encoded.skipped)
 
@@ -112,12 +115,13 @@ def _fit_apart(
     stages: Stages,
     skip: bool,
     store: FeatureStore,
+    kept: KeptImages,
 ) -> Together:
     """Train one classifier after another, each on vectors that are dropped afterwards."""
     trained = []
     for classifier, indices in zip(classifiers, members, strict=True):
         chosen = [images[i] for i in indices]
-        encoded = encode_images([classifier.features_], chosen, engine, stages, skip, store)
+        encoded = encode_images([classifier.features_], chosen, engine, stages, skip, store, kept)
         if encoded.skipped:
             return Together([], {int(indices[i]): why for i, why in encoded.skipped.items()})
         seconds = _fit_svm(classifier, encoded.matrices[0], y[indices], engine, stages)

@@ -125,6 +125,7 @@ def test_the_list_of_changes_is_complete():
         "channels__0__descriptor",  # its parameters are
         "channels__0__projection",  # there is none of ours yet
         "channels__0__weight",  # applied to what the store keeps
+        "channels__0__when",  # decides whether there is a channel at all
     }
     features = set(SpatialPyramidFeatures().get_params(deep=False))
     assert features - changed == {"channels", "n_jobs", "cache"}

@@ -22,6 +22,14 @@ def test_gray_agrees_with_naive(height, width, seed):
     np.testing.assert_array_equal(weigh_colors(rgb), naive.gray(rgb.astype(np.float64)))
 
 
+def test_gray_of_every_color_agrees_with_naive():
+    """Rounding decides about ties, so no other order of the sum would do."""
+    rest = np.stack(np.meshgrid(np.arange(256), np.arange(256)), axis=2).astype(np.uint8)
+    for red in range(256):
+        rgb = np.concatenate([np.full((256, 256, 1), red, np.uint8), rest], axis=2)
+        np.testing.assert_array_equal(weigh_colors(rgb), naive.gray(rgb.astype(np.float64)))
+
+
 def png16(path, values):
     """A PNG of 16-bit colors, which Pillow reads but does not write."""
     height, width, bands = values.shape

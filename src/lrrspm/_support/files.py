@@ -61,6 +61,15 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
+def file_signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """Return what changes whenever a file is written or replaced; () if there is none."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return ()
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
 def file_digest(path: str | os.PathLike[str]) -> str | None:
     """Return the SHA-256 of a file that may be an image; None for others and unreadable ones.
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 OURS = {
     "descriptors": {
         "LBP": "lrrspm.descriptors.lbp",
+        "LocalColor": "lrrspm.descriptors.local_color",
         "OpponentSIFT": "lrrspm.descriptors.root_sift",
         "RootSIFT": "lrrspm.descriptors.root_sift",
         "SIFT": "lrrspm.descriptors.sift",

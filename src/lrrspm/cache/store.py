@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from .._support.files import file_digest, write_atomically
+from .._support.files import file_digest, file_signature, write_atomically
 from .._support.parallel import ordered_map
 from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
@@ -80,7 +80,7 @@ class FeatureStore:
             return None
         if isinstance(image, np.ndarray):
             return digest_array(image)
-        signature = _signature(image)
+        signature = file_signature(image)
         known = self._digests.get(os.fspath(image))
         if known is None or known[0] != signature:
             known = signature, file_digest(image)
@@ -96,7 +96,7 @@ class FeatureStore:
         if isinstance(image, np.ndarray):
             return True
         known = self._digests.get(os.fspath(image))
-        return digest is not None and known == (_signature(image), digest)
+        return digest is not None and known == (file_signature(image), digest)
 
     def shelf(self, kind: str, about: dict[str, Any] | None, form: Form) -> Shelf:
         """Return the shelf for what ``about`` describes; for None one that keeps nothing."""
@@ -127,15 +127,6 @@ class FeatureStore:
                 "going on without caching results",
                 stacklevel=2,
             )
-
-
-def _signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """Return what changes whenever a file is written or replaced; () if there is none."""
-    try:
-        state = os.stat(path)
-    except OSError:
-        return ()
-    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
 def contents(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:

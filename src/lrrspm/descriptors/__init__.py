@@ -2,6 +2,7 @@
 
 from .base import Descriptor, LocalDescriptors
 from .lbp import LBP
+from .local_color import LocalColor
 from .projection import Projection, places
 from .root_sift import OpponentSIFT, RootSIFT
 from .sift import SIFT, dense_sift
@@ -10,6 +11,7 @@ __all__ = [
     "LBP",
     "SIFT",
     "Descriptor",
+    "LocalColor",
     "LocalDescriptors",
     "OpponentSIFT",
     "Projection",

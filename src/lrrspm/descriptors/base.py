@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,6 +33,49 @@ class LocalDescriptors(NamedTuple):
     size: NDArray[np.float32]
     width: int
     height: int
+
+
+class PatchGrid(NamedTuple):
+    """Patches of one size, ``step`` apart and centered in an image of a shape (h, w, ...).
+
+    The first corner is at ``((w - size) % step) // 2``, and ``nx = (w - size) // step + 1``;
+    ``top`` and ``ny`` likewise.
+    """
+
+    shape: tuple[int, ...]
+    size: int
+    step: int
+
+    @property
+    def left(self) -> int:
+        return ((self.shape[1] - self.size) % self.step) // 2
+
+    @property
+    def top(self) -> int:
+        return ((self.shape[0] - self.size) % self.step) // 2
+
+    @property
+    def nx(self) -> int:
+        return (self.shape[1] - self.size) // self.step + 1
+
+    @property
+    def ny(self) -> int:
+        return (self.shape[0] - self.size) // self.step + 1
+
+    def place(self, values: NDArray[np.float32]) -> LocalDescriptors:
+        """Add places to the values (ny * nx, m) of the patches, row by row."""
+        center = (self.size - 1) / 2
+        xs = np.arange(self.nx, dtype=np.float32) * self.step + np.float32(self.left + center)
+        ys = np.arange(self.ny, dtype=np.float32) * self.step + np.float32(self.top + center)
+        x, y = np.tile(xs, self.ny), np.repeat(ys, self.nx)
+        sides = np.full(len(values), self.size, np.float32)
+        return LocalDescriptors(values, x, y, sides, self.shape[1], self.shape[0])
+
+
+def joined(found: Sequence[LocalDescriptors]) -> LocalDescriptors:
+    """Put descriptors of one image one after another."""
+    values, x, y, size = (np.concatenate([one[i] for one in found]) for i in range(4))
+    return LocalDescriptors(values, x, y, size, found[0].width, found[0].height)
 
 
 class Descriptor(BaseEstimator):

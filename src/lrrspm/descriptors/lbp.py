@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from .. import config
 from .._support.loops import compiled
-from .base import Descriptor, LocalDescriptors
+from .base import Descriptor, LocalDescriptors, PatchGrid, joined
 
 N_PATTERNS = 59
 """58 uniform patterns of eight signs, and one bin for all others."""
@@ -74,20 +74,12 @@ class LBP(Descriptor):
         """Describe the patches of a gray image, all sizes one after another."""
         self.check_parameters()
         image = self.pad(pixels, max(self.patch_sizes))
-        height, width = image.shape
         found = []
         for size, step, radius in zip(self.patch_sizes, self.steps, self.radii, strict=True):
-            left, top = ((width - size) % step) // 2, ((height - size) % step) // 2
-            nx, ny = (width - size) // step + 1, (height - size) // step + 1
-            blocks = _block_histograms(image, radius, step, left, top, _BINS)
-            values = _sum_cells(blocks, size // 2 // step, nx, ny)
-            center = (size - 1) / 2
-            xs = np.arange(nx, dtype=np.float32) * step + np.float32(left + center)
-            ys = np.arange(ny, dtype=np.float32) * step + np.float32(top + center)
-            sides = np.full(len(values), size, np.float32)
-            found.append((values, np.tile(xs, ny), np.repeat(ys, nx), sides))
-        values, x, y, sides = (np.concatenate([one[i] for one in found]) for i in range(4))
-        return LocalDescriptors(values, x, y, sides, width, height)
+            grid = PatchGrid(image.shape, size, step)
+            blocks = _block_histograms(image, radius, step, grid.left, grid.top, _BINS)
+            found.append(grid.place(_sum_cells(blocks, size // 2 // step, grid.nx, grid.ny)))
+        return joined(found)
 
 
 def _uniform_bins() -> NDArray[np.int64]:

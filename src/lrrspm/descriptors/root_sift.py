@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from .. import config
 from .._support.loops import compiled
-from .base import Descriptor, LocalDescriptors
-from .sift import N_VALUES, check_grid, raw_sift
+from .base import Descriptor, LocalDescriptors, joined
+from .sift import N_VALUES, check_grids, raw_sift
 
 _FLAT = np.float32(1e-6)
 
@@ -49,12 +49,7 @@ class RootSIFT(Descriptor):
 
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter is out of range."""
-        if not self.patch_sizes or len(self.patch_sizes) != len(self.steps):
-            raise ValueError(
-                f"there must be one step per patch size, got {self.patch_sizes} and {self.steps}"
-            )
-        for patch_size, step in zip(self.patch_sizes, self.steps, strict=True):
-            check_grid(step, patch_size)
+        check_grids(self.steps, self.patch_sizes)
 
     def describe(self, pixels: NDArray[np.float32]) -> LocalDescriptors:
         """Describe the patches of an image, all sizes one after another."""
@@ -62,12 +57,12 @@ class RootSIFT(Descriptor):
         planes = self._planes(pixels)
         side = max(self.patch_sizes)
         planes = [self.pad(plane, side) for plane in planes]
-        found = [
-            self._one_size(planes, patch_size, step)
-            for patch_size, step in zip(self.patch_sizes, self.steps, strict=True)
-        ]
-        values, x, y, size = (np.concatenate([one[i] for one in found]) for i in range(4))
-        return LocalDescriptors(values, x, y, size, found[0].width, found[0].height)
+        return joined(
+            [
+                self._one_size(planes, patch_size, step)
+                for patch_size, step in zip(self.patch_sizes, self.steps, strict=True)
+            ]
+        )
 
     def _planes(self, pixels: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         return [pixels]

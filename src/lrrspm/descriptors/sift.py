@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import config
 from .._support.loops import compiled
 from ..images import as_gray
-from .base import Descriptor, LocalDescriptors
+from .base import Descriptor, LocalDescriptors, PatchGrid
 
 _LARGEST_PATCH = 4096
 N_BINS = 4
@@ -94,28 +94,31 @@ def raw_sift(pixels: NDArray[np.float32], step: int, patch_size: int) -> LocalDe
     check_grid(step, patch_size)
     step, patch_size = int(step), int(patch_size)
     array = Descriptor.pad(pixels, patch_size)
-    height, width = array.shape
-    left, top = ((width - patch_size) % step) // 2, ((height - patch_size) % step) // 2
-    nx, ny = (width - patch_size) // step + 1, (height - patch_size) // step + 1
-
+    grid = PatchGrid(array.shape, patch_size, step)
+    left, top, nx, ny = grid.left, grid.top, grid.nx, grid.ny
     values = np.empty((ny * nx, N_VALUES), np.float32)
     smooth, slope = _TAPS
     weights, first, last = _bin_weights(patch_size)
     _describe(array, step, left, top, nx, ny, smooth, slope, weights, first, last, values)
-    center = (patch_size - 1) / 2
-    xs = np.arange(nx, dtype=np.float32) * step + np.float32(left + center)
-    ys = np.arange(ny, dtype=np.float32) * step + np.float32(top + center)
-    size = np.full(len(values), patch_size, np.float32)
-    return LocalDescriptors(values, np.tile(xs, ny), np.repeat(ys, nx), size, width, height)
+    return grid.place(values)
 
 
 def check_grid(step: int, patch_size: int) -> None:
+    """Raise ValueError where a step or a patch size is out of range."""
     if step < 1 or step != int(step):
         raise ValueError(f"step must be a whole number of at least 1, got {step}")
     if patch_size < N_BINS or patch_size % N_BINS:
         raise ValueError(f"patch_size must be a positive multiple of {N_BINS}, got {patch_size}")
     if patch_size > _LARGEST_PATCH:  # small images are padded to it
         raise ValueError(f"patch_size must be at most {_LARGEST_PATCH}, got {patch_size}")
+
+
+def check_grids(steps: tuple[int, ...], patch_sizes: tuple[int, ...]) -> None:
+    """Raise ValueError where steps or patch sizes are out of range, or not one per other."""
+    if not patch_sizes or len(patch_sizes) != len(steps):
+        raise ValueError(f"there must be one step per patch size, got {patch_sizes} and {steps}")
+    for step, patch_size in zip(steps, patch_sizes, strict=True):
+        check_grid(step, patch_size)
 
 
 def _gaussian_taps() -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -4,12 +4,21 @@ from .auditing import KINDS, Finding, audit, warn_about
 from .bounded import ImageError, Source, TooLargeError
 from .digests import digest_images, group_copies, image_digest
 from .finding import expand_paths, find_images, walk_images
-from .reading import Pixels, as_gray, read_image, read_pixels, read_thumbnail
+from .kept import KeptImages
+from .reading import (
+    Pixels,
+    as_gray,
+    check_images,
+    has_color,
+    read_image,
+    read_pixels,
+    read_thumbnail,
+)
 from .resizing import shrink
 
 __all__ = [
-    "KINDS", "Finding", "ImageError", "Pixels", "Source", "TooLargeError", "as_gray", "audit",
-    "digest_images", "expand_paths", "find_images", "group_copies", "image_digest",
-    "read_image", "read_pixels", "read_thumbnail", "shrink", "walk_images",
-    "warn_about",
+    "KINDS", "Finding", "ImageError", "KeptImages", "Pixels", "Source", "TooLargeError", "as_gray",
+    "audit", "check_images", "digest_images", "expand_paths", "find_images", "group_copies",
+    "has_color", "image_digest", "read_image", "read_pixels", "read_thumbnail", "shrink",
+    "walk_images", "warn_about",
 ]  # fmt: skip

@@ -70,6 +70,15 @@ class BoundedFile:
             raise self.refusal("too many bytes besides the pixels; re-save the file")
         return content
 
+    def forward(self) -> BinaryIO | BoundedFile:
+        """Return the file for a decoder that never goes back.
+
+        Within a small file in memory it comes to the end before it comes to a
+        limit, so nothing is counted, which takes as long as parsing a header.
+        """
+        small = isinstance(self.file, io.BytesIO) and self.size <= _HEADER_READS
+        return self.file if small else self
+
     def refusal(self, reason: str) -> TooLargeError:
         return TooLargeError(self.source, reason)
 

@@ -115,8 +115,9 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
 
 
 def _opened(file: BoundedFile) -> ImageFile.ImageFile:
-    check_headers(file)
-    image = Image.open(cast("BinaryIO", file), formats=_FORMATS)
+    jpeg = check_headers(file)
+    source = file.forward() if jpeg else file
+    image = Image.open(cast("BinaryIO", source), formats=_FORMATS)
     assert isinstance(image, ImageFile.ImageFile)
     return image
 
@@ -203,7 +204,7 @@ def strips(image: Image.Image, multiple: int = 1) -> Iterator[tuple[int, NDArray
             yield top, _reduce_levels(strip, *deep)
             continue
         strip = _opaque(strip)
-        if strip.mode != "L":
+        if strip.mode not in ("L", "RGB"):
             strip = strip.convert("L" if strip.mode == "1" else "RGB")
         yield top, np.asarray(strip)
 
@@ -247,11 +248,14 @@ def _reduce_levels(image: Image.Image, black: int, white: int) -> NDArray[np.uin
 
 @compiled()
 def weigh_colors(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Gray of 8-bit RGB (h, w, 3), rounded: five operations per pixel."""
+    """Gray of contiguous 8-bit RGB (h, w, 3), rounded: six operations per pixel.
+
+    One index, and integers of 32 bits: LLVM vectorizes this, but no loop over rows and columns.
+    """
     height, width, _ = rgb.shape
-    gray = np.empty((height, width), np.uint8)
-    for y in range(height):
-        for x in range(width):
-            value = 0.2989 * rgb[y, x, 0] + 0.5870 * rgb[y, x, 1] + 0.1140 * rgb[y, x, 2]
-            gray[y, x] = np.uint8(value + 0.5)
-    return gray
+    flat = rgb.reshape(height * width * 3)
+    gray = np.empty(height * width, np.uint8)
+    for i in range(gray.size):
+        value = 0.2989 * flat[3 * i] + 0.5870 * flat[3 * i + 1] + 0.1140 * flat[3 * i + 2]
+        gray[i] = np.uint8(np.int32(value + 0.5))
+    return gray.reshape(height, width)

@@ -40,15 +40,17 @@ _FRACTIONS = (5, 10)
 _UNITS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
 
 
-def check_headers(file: BoundedFile) -> None:
-    """Refuse a JPEG or TIFF file that would take too much memory or time to open."""
+def check_headers(file: BoundedFile) -> bool:
+    """Refuse a JPEG or TIFF file that would take too much to open; return True for a JPEG."""
     start = file.file.read(4)
     file.seek(0)
-    if start.startswith(b"\xff\xd8\xff"):
+    jpeg = start.startswith(b"\xff\xd8\xff")
+    if jpeg:
         _check_jpeg(file)
     elif start.startswith((b"II", b"MM")):
         _check_tiff(file)
     file.seek(0)
+    return jpeg
 
 
 def _check_jpeg(file: BoundedFile) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from PIL import Image
 
 from .. import config
+from .._support.loops import compiled
 from .bounded import Source
 from .decoding import decode, opened, orientation, strips, turned, weigh_colors
+from .kept import KeptImages
 from .resizing import shrink
+
+_COLORED = np.float32(0.1)
 
 
 class Pixels(NamedTuple):
@@ -27,7 +32,11 @@ class Pixels(NamedTuple):
 
 
 def read_pixels(
-    image: Source | NDArray[Any], max_side: int | None, gray: bool = True, color: bool = False
+    image: Source | NDArray[Any],
+    max_side: int | None,
+    gray: bool = True,
+    color: bool = False,
+    kept: KeptImages | None = None,
 ) -> Pixels:
     """Read an image as gray values, as color, or both; a file is decoded once.
 
@@ -39,6 +48,8 @@ def read_pixels(
         See :func:`read_image`.
     gray, color : bool
         What to compute. Color of a gray image has three equal planes.
+    kept : KeptImages or None
+        Decoded files of an earlier pass; the result has the same bits.
 
     Notes
     -----
@@ -50,7 +61,8 @@ def read_pixels(
         pixels = as_pixels(image)
         shape = (pixels.shape[0], pixels.shape[1])
     elif isinstance(image, (str, os.PathLike)) or hasattr(image, "seek"):
-        pixels, shape, reduction, excess = decode(image, max_side, color)
+        found = (decode if kept is None else kept.decode)(image, max_side, color)
+        pixels, shape, reduction, excess = found
     else:
         raise TypeError(
             "expected one image: a path, an array of shape (h, w) or (h, w, 3) or a binary file, "
@@ -60,13 +72,18 @@ def read_pixels(
     def scale(plane: NDArray[Any]) -> NDArray[np.float32]:
         return shrink(_as_float(plane), max_side, shape, reduction, excess)
 
+    def scale_color() -> NDArray[np.float32]:
+        if max_side is None or max(shape) <= max_side:
+            return _as_float(pixels)
+        return np.stack([scale(pixels[..., i]) for i in range(3)], axis=2)
+
     if pixels.ndim == 2:
         plane = scale(pixels)
-        planes = np.repeat(plane[..., None], 3, axis=2) if color else None
+        planes = np.stack([plane] * 3, axis=2) if color else None
         return Pixels(plane if gray else None, planes, shape)
     return Pixels(
         scale(_weigh(pixels)) if gray else None,
-        np.stack([scale(pixels[..., i]) for i in range(3)], axis=2) if color else None,
+        scale_color() if color else None,
         shape,
     )
 
@@ -123,6 +140,26 @@ def read_thumbnail(source: Source, side: int) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(turned(np.asarray(small), turn)))
 
 
+def has_color(pixels: NDArray[np.float32]) -> bool:
+    """Return True if 1 % of the pixels (h, w, 3) or more are colored.
+
+    A colored pixel has a difference of more than 0.1 between its largest and its
+    smallest value: more than the noise of a camera or of a JPEG.
+    """
+    return 100 * _count_colored(pixels) >= pixels.shape[0] * pixels.shape[1]
+
+
+@compiled()
+def _count_colored(pixels: NDArray[np.float32]) -> int:
+    """Number of colored pixels: five comparisons each."""
+    count = 0
+    for y in range(pixels.shape[0]):
+        for x in range(pixels.shape[1]):
+            r, g, b = pixels[y, x, 0], pixels[y, x, 1], pixels[y, x, 2]
+            count += max(r, g, b) - min(r, g, b) > _COLORED
+    return count
+
+
 def as_gray(image: ArrayLike) -> NDArray[np.float32]:
     """Check a gray image of shape (h, w); return it as float32, 8-bit values divided by 255."""
     array = np.asarray(image)
@@ -171,3 +208,21 @@ def _weigh(pixels: NDArray[Any]) -> NDArray[Any]:
     if pixels.dtype == np.uint8:
         return weigh_colors(np.ascontiguousarray(pixels))
     return 0.2989 * pixels[..., 0] + 0.5870 * pixels[..., 1] + 0.1140 * pixels[..., 2]
+
+
+def check_images(X: Iterable[Source | NDArray[Any]]) -> list[Source | NDArray[Any]]:
+    """Return a list of images; a single path or array is most likely a slip."""
+    if isinstance(X, (str, os.PathLike)):
+        raise ValueError(f"expected a list of images, got one path: {os.fspath(X)}")
+    if getattr(X, "ndim", 1) == 2:  # one image, or a data frame
+        raise ValueError("expected a list of images, got one array; put it in a list")
+    images = list(X)
+    if not images:
+        raise ValueError("no images were given")
+    for image in images:
+        if not isinstance(image, (str, os.PathLike, np.ndarray)):
+            raise TypeError(
+                f"an image is a path or an array of shape (h, w) or (h, w, 3), "
+                f"got {type(image).__name__}"
+            )
+    return images

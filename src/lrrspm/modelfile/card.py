@@ -47,6 +47,7 @@ def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
                 **({} if channel.projection is None else {"projection": _part(channel.projection)}),
                 "levels": as_json(channel.levels),
                 "weight": channel.weight,
+                **({} if channel.when is None else {"when": channel.when}),
             }
             for channel in channels
         ],

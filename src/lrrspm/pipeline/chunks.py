@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._support.parallel import single_blas_thread
 from ..cache import same_key
 from ..descriptors import Descriptor, LocalDescriptors, places
-from ..images import ImageError, Pixels, read_pixels
+from ..images import ImageError, KeptImages, Pixels, has_color, read_pixels
 
 if TYPE_CHECKING:
     from ..features import Channel, Image, SpatialPyramidFeatures
@@ -61,12 +61,13 @@ class Sources:
     """The different ways in which channels of several features read and describe an image.
 
     Pixels are read once for all features that read alike, and each different
-    descriptor is computed once.
+    descriptor is computed once. Files may be kept from an earlier pass.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptImages | None = None) -> None:
+        self._kept = kept
         self._readers: list[tuple[SpatialPyramidFeatures, set[bool]]] = []
-        self._descriptors: list[tuple[int, Descriptor]] = []
+        self._descriptors: list[tuple[int, Descriptor, str | None]] = []
         self._reader_keys: list[Any] = []
 
     def add(self, features: SpatialPyramidFeatures, channel: Channel) -> int:
@@ -77,28 +78,37 @@ class Sources:
         reader = self._reader_keys.index(features.reader)
         self._readers[reader][1].add(bool(channel.descriptor.color))
         wanted = channel.descriptor
-        for number, (other, known) in enumerate(self._descriptors):
+        for number, (other, known, when) in enumerate(self._descriptors):
             # Keys take longer than a small image, so they are made where there may be a match.
-            alike = other == reader and type(known) is type(wanted)
+            alike = (other, type(known), when) == (reader, type(wanted), channel.when)
             if alike and same_key(known) == same_key(wanted):
                 return number
-        self._descriptors.append((reader, wanted))
+        self._descriptors.append((reader, wanted, channel.when))
         return len(self._descriptors) - 1
+
+    def n_values(self, number: int) -> int:
+        """Return the number of values of a descriptor."""
+        return self._descriptors[number][1].n_values
 
     def describe(
         self, index: int, image: Image, wanted: set[int], seconds: list[float]
     ) -> dict[int, LocalDescriptors]:
-        """Read an image and compute the wanted descriptors; adds seconds of both steps."""
+        """Read an image and compute the wanted descriptors; adds seconds of both steps.
+
+        A descriptor for color alone is left out where the image has none.
+        """
         pixels: dict[int, Pixels] = {}
         found = {}
         try:
             for number in sorted(wanted):
-                reader, descriptor = self._descriptors[number]
+                reader, descriptor, when = self._descriptors[number]
                 start = time.perf_counter()
                 if reader not in pixels:
                     pixels[reader] = self._read(reader, image)
                 middle = time.perf_counter()
-                found[number] = descriptor.describe(descriptor.pick(pixels[reader]))
+                picked = descriptor.pick(pixels[reader])
+                if when is None or has_color(picked):
+                    found[number] = descriptor.describe(picked)
                 seconds[0] += middle - start
                 seconds[1] += time.perf_counter() - middle
         except ImageError:
@@ -112,7 +122,8 @@ class Sources:
     def _read(self, reader: int, image: Image) -> Pixels:
         features, colors = self._readers[reader]
         if features.reads_plainly:
-            return read_pixels(image, features.max_side, gray=False in colors, color=True in colors)
+            gray, color = False in colors, True in colors
+            return read_pixels(image, features.max_side, gray, color, self._kept)
         return features.read(image)
 
 
@@ -139,6 +150,10 @@ def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item])
             found = sources.describe(item.number, item.image, wanted, seconds)
             for job in item.jobs:
                 draw = draws[job]
+                if draw.source not in found:
+                    columns = sources.n_values(draw.source) + 2 * draw.located
+                    arrays.append(np.empty((0, columns), np.float32))
+                    continue
                 local = found[draw.source]
                 values = local.values
                 if draw.located:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._support.halves import scale_halves
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, part_key, plain
+from ..images import KeptImages
 from .chunks import Item, Sources, compile_reading, encode_chunk
 from .engines import Engine
 from .timing import divided
@@ -47,14 +48,16 @@ def encode_images(
     stages: Stages,
     skip: bool = False,
     store: FeatureStore | None = None,
+    kept: KeptImages | None = None,
 ) -> Encoded:
     """Compute vectors of images for several fitted features, reading each image once.
 
     With ``skip``, images that cannot be read are left out; without, the first
     one raises. A ``store`` of None is that of the first features' ``cache``.
+    Files are taken from ``kept`` if they are there.
     """
     stores = Stores(features, store)
-    sources = Sources()
+    sources = Sources(kept)
     columns, matrices = [], []
     for number, feature in enumerate(features):
         lengths = [channel.n_features for channel in feature.channels_]

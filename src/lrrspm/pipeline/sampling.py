@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
 from ..encoders import CodebookEncoder, Encoder, Progress
+from ..images import KeptImages
 from .chunks import Draw, Item, Sources, compile_reading, sample_chunk
 from .encoding import Stores
 from .engines import Engine
@@ -36,12 +37,14 @@ def fit_features(
     stages: Stages,
     skip: bool = False,
     store: FeatureStore | None = None,
+    kept: KeptImages | None = None,
 ) -> dict[int, str]:
     """Fit several features, each to its own members of images, reading each image once.
 
     Channels with the same descriptor, seed, members and number of samples share
     their sample, and k-means codebooks of one size learned from it.
-    ``features[i].fit`` on the members alone gives the same bits.
+    ``features[i].fit`` on the members alone gives the same bits. Files are put
+    into ``kept`` for the next pass over them.
 
     Returns
     -------
@@ -51,7 +54,7 @@ def fit_features(
         among them. Without ``skip`` the first one raises.
     """
     stores = Stores(features, store)
-    sources = Sources()
+    sources = Sources(kept)
     plans = _make_plans(features, members, sources)
     codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
@@ -72,15 +75,19 @@ def fit_features(
             plan.samples.discard() if skipped else plan.samples.flush()
     if skipped:
         return skipped
+    # The sample of a plan that is left out stays in the store: it tells why.
+    plans = [plan for plan in plans if plan.called_for]
     with stages.timed("codebook"):
         for number, plan in enumerate(plans, start=1):
             name = "learning codebook" + (f" {number}" if len(plans) > 1 else "")
             plan.fit_channels(codebooks, engine, partial(stages.tell, name))
     for number, feature in enumerate(features):
         fitted = {c: channel for plan in plans for o, c, channel in plan.channels if o == number}
-        feature.channels_ = [fitted[c] for c in range(len(fitted))]
-        for channel, template in zip(feature.channels_, feature.new_channels(), strict=True):
-            channel.encoder = template.encoder  # as it was given, without our seed
+        templates = feature.new_channels()
+        for c, channel in fitted.items():
+            channel.encoder = templates[c].encoder  # as it was given, without our seed
+            channel.when = None  # decided
+        feature.channels_ = [fitted[c] for c in sorted(fitted)]
     return {}
 
 
@@ -145,6 +152,8 @@ class _Plan:
         Number of the features, number of the channel, and the channel.
     rows : _Rows
         The sample.
+    n_described : int
+        Images that have a part in the sample; only without color they may have none.
     learned : dict
         Codebooks by the recipe they were learned by.
     restored : set of (int, int)
@@ -159,6 +168,7 @@ class _Plan:
         self.owner, self.draw = owner, draw
         self.channels: list[tuple[int, int, Channel]] = []
         self.rows = _Rows()
+        self.n_described = 0
         self.learned: dict[str, NDArray[Any]] = {}
         self.restored: set[tuple[int, int]] = set()
         self.samples = FeatureStore(None).shelf("samples", None, _CODEBOOKS)
@@ -174,6 +184,18 @@ class _Plan:
             for owner, number, channel in self.channels
         )
 
+    @property
+    def called_for(self) -> bool:
+        """False for a plan of colors if less than half of its images have color."""
+        # Codebooks are learned, and so found in a store, only for plans that were called for.
+        return self.complete or 2 * self.n_described >= len(self.draw.places)
+
+    def take(self, values: NDArray[np.float32]) -> None:
+        """Add the descriptors that were drawn from one image, if any."""
+        if len(values):
+            self.rows.append(values)
+            self.n_described += 1
+
     def look_up(self, store: FeatureStore, codebooks: Shelf, digests: Sequence[str | None]) -> None:
         """Take from a store what an earlier run left there."""
         # Nobody can ask again for results of a seed that was never named.
@@ -185,6 +207,7 @@ class _Plan:
         members = [digests[index] for index in self.draw.places]
         about = {
             "descriptor": descriptor,
+            "when": self.channels[0][2].when,
             "max_side": self.owner.max_side,
             "seed": self.draw.seed,
             "quota": self.draw.quota,
@@ -319,6 +342,6 @@ def _sample(
                 if n in drawn:
                     if unchanged:
                         plan.samples.put(str(plan.draw.places[item.number]), drawn[n])
-                    plan.rows.append(drawn[n])
+                    plan.take(drawn[n])
                 elif item.number in plan.drawn:
-                    plan.rows.append(plan.drawn.pop(item.number))
+                    plan.take(plan.drawn.pop(item.number))
