@@ -71,7 +71,14 @@ class MomentPooling(Pooling):
         return self.order * n_atoms * n_values
 
     def fit(self, values: NDArray[np.float32], encoder: Any) -> Self:
-        """Find share, mean and variance of each atom over descriptors (n, m)."""
+        """Find share, mean and variance of each atom over descriptors (n, m).
+
+        Those of the encoder itself where it has them, as mixtures do.
+        """
+        own = encoder.moments()
+        if own is not None:
+            self.shares_, self.means_, self.deviations_ = own
+            return self
         k, m = encoder.n_atoms, values.shape[1]
         total = [np.zeros(k), np.zeros((k, m)), np.zeros((k, m))]
         for start in range(0, len(values), 4096):
@@ -108,8 +115,7 @@ class MomentPooling(Pooling):
     def merge(self, state: Moments, pyramid: SpatialPyramid) -> NDArray[np.float32]:
         merged = self._statistics(state, pyramid)
         np.copyto(merged, np.sign(merged) * np.sqrt(np.abs(merged)))
-        norms = np.sqrt(np.einsum("ij,ij->i", merged, merged))
-        merged /= np.where(norms > 0, norms, np.float32(1))[:, None]
+        normalize_rows(merged)
         return merged
 
     def _statistics(self, state: Moments, pyramid: SpatialPyramid) -> NDArray[np.float32]:
@@ -172,6 +178,12 @@ class MomentPooling(Pooling):
                 unsigned = np.where(~clear & (amounts > 0), own / amounts, 0.0)
             _moment_shares(*parts, inside, signed, unsigned, shares)
         return shares
+
+
+def normalize_rows(rows: NDArray[np.float32]) -> None:
+    """Divide rows (n, d) by their l2 norms, in place; rows of zeros stay."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    rows /= np.where(norms > 0, norms, np.float32(1))[:, None]
 
 
 @compiled("contract")
