@@ -161,6 +161,7 @@ def fit_mixture(
     executor: Executor | None = None,
     progress: Progress | None = None,
     max_iter: int = _MAX_ITER,
+    tol: float = _TOL,
 ) -> Mixture:
     """Fit Gaussians to descriptors (n, m), starting from centers (k, m) of k-means."""
     variances = values.var(axis=0, dtype=np.float64)
@@ -176,7 +177,7 @@ def fit_mixture(
             mixture, likelihood = improve(values, mixture, least, executor)
             if progress is not None:
                 progress(iteration, max_iter)
-            if likelihood - before < _TOL:
+            if likelihood - before < tol:
                 break
             before = likelihood
     if progress is not None:
