@@ -322,8 +322,9 @@ def moments(values, codes, shares, means, deviations):
     return np.concatenate([u.ravel(), v.ravel()])
 
 
-def posteriors(x, shares, means, deviations, survivors):
+def posteriors(x, mixture, survivors):
     """Probabilities that one descriptor is of each Gaussian, the small ones cut."""
+    shares, means, deviations = mixture
     logs = np.log(shares)
     for j in range(len(shares)):
         for value, mean, deviation in zip(x, means[j], deviations[j], strict=True):

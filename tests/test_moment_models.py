@@ -77,7 +77,7 @@ def test_explanations_add_up(fitted):
 def test_the_method(image_folder, kind):
     paths, labels = find_images(image_folder)
     model = ImageClassifier(method=kind, n_samples=20_000, random_state=0)
-    assert [type(one.encoder) for one in model.new_features().channels] == [KINDS[kind][0]] * 2
+    assert [type(one.encoder) for one in model.new_channels()] == [KINDS[kind][0]] * 2
     model.set_params(channels__0__encoder__codebook_size=8, channels__1__encoder__codebook_size=8)
     assert (model.fit(paths, labels).predict(paths) == labels).mean() > 0.95
 

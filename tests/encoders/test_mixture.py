@@ -68,10 +68,10 @@ def test_posteriors(n, k, m, survivors, seed):
     if survivors == 0:
         np.testing.assert_allclose(codes, peer(mixture).predict_proba(X), atol=1e-3)
     for x, code in zip(X[:20], codes, strict=False):
-        likely = naive.posteriors(x, *mixture, 0)
+        likely = naive.posteriors(x, mixture, 0)
         ratios = np.sort(likely / likely.max())[:-1]
         if np.abs(ratios - survivors).min(initial=1) > 1e-2 * survivors:  # not at the limit
-            expected = naive.posteriors(x, *mixture, survivors)
+            expected = naive.posteriors(x, mixture, survivors)
             np.testing.assert_allclose(code, expected, atol=1e-3)
             if survivors > 0:
                 np.testing.assert_array_equal(code > 0, expected > 0)
@@ -150,7 +150,7 @@ def test_a_step_agrees_with_naive_and_raises_the_likelihood(seed, k):
     mixture = some_mixture(np.random.default_rng(seed), k, 3)
     least = np.full(3, 0.05)
     better, before = improve(X, mixture, least, None)
-    codes = np.array([naive.posteriors(x, *mixture, 0) for x in X.astype(float)])
+    codes = np.array([naive.posteriors(x, mixture, 0) for x in X.astype(float)])
     counts = codes.sum(axis=0)
     kept = np.maximum(counts, 1)
     np.testing.assert_allclose(better.shares, kept / kept.sum(), atol=1e-4)
@@ -174,7 +174,7 @@ def test_finds_the_gaussians():
     order = encoder.means_[:, 0].argsort()
     np.testing.assert_allclose(encoder.shares_[order], [0.75, 0.25], atol=0.01)
     np.testing.assert_allclose(encoder.means_[order], [[0, 0], [10, 10]], atol=0.2)
-    np.testing.assert_allclose(encoder.deviations_[order], [[3, 3], [0.5, 0.5]], atol=0.2)
+    np.testing.assert_allclose(encoder.deviations_[order], [[3.0, 3.0], [0.5, 0.5]], atol=0.2)
 
 
 def test_same_bits_for_any_number_of_threads():
