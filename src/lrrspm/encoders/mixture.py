@@ -24,7 +24,7 @@ _BLOCK = 512
 
 
 class Mixture(NamedTuple):
-    """Shares (k,), means (k, m) and standard deviations (k, m) of Gaussians, float64."""
+    """Shares (k,), means (k, m) and standard deviations (k, m) of Gaussians."""
 
     shares: NDArray[Any]
     means: NDArray[Any]
@@ -167,8 +167,8 @@ def fit_mixture(
     variances = values.var(axis=0, dtype=np.float64)
     least = 1e-6 + 1e-2 * variances
     k = len(centers)
-    round_ones = np.full(centers.shape, math.sqrt(variances.mean() + 1e-6))
-    mixture = Mixture(np.full(k, 1 / k), centers.astype(np.float64), round_ones)
+    equal = np.full(centers.shape, math.sqrt(variances.mean() + 1e-6))
+    mixture = Mixture(np.full(k, 1 / k), centers.astype(np.float64), equal)
     before = -np.inf
     with single_blas_thread():
         # Equal Gaussians, the most likely one alone: the clusters of k-means.
