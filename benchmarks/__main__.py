@@ -8,7 +8,8 @@ from multiprocessing import get_context
 from ._measure import measure_script, show
 
 SCRIPTS = (
-    "sift", "reading", "coding", "encoders", "dictionary", "svm", "kernel", "pipeline", "memory",
+    "sift", "reading", "coding", "encoders", "mixture", "dictionary", "svm", "kernel", "pipeline",
+    "memory",
     "codebook", "startup", "robustness", "store", "evidence", "serve",
 )  # fmt: skip
 

@@ -333,6 +333,31 @@ def moments(values, codes, shares, means, deviations):
     return np.concatenate([u.ravel(), v.ravel()])
 
 
+def posteriors(x, mixture, survivors):
+    """Probabilities that one descriptor is of each Gaussian, the small ones cut."""
+    shares, means, deviations = mixture
+    logs = np.log(shares)
+    for j in range(len(shares)):
+        for value, mean, deviation in zip(x, means[j], deviations[j], strict=True):
+            logs[j] -= np.log(deviation) + ((value - mean) / deviation) ** 2 / 2
+    likely = np.exp(logs - logs.max())
+    likely[likely < survivors] = 0
+    return likely / likely.sum()
+
+
+def vlad(values, codes, codebook):
+    """Rooted sums of differences to each atom, each atom's of length 1, and so the region."""
+    parts = []
+    for j, atom in enumerate(codebook):
+        total = np.zeros(len(atom))
+        for x, code in zip(values.astype(float), codes, strict=True):
+            total += code[j] * (x - atom)
+        part = np.sign(total) * np.sqrt(np.abs(total))
+        parts.append(part / (np.linalg.norm(part) or 1))
+    region = np.concatenate(parts)
+    return region / (np.linalg.norm(region) or 1)
+
+
 def pnm_gray(values, most):
     """8-bit gray of PNM values (h, w, bands); deep gray has 16 bits in between, as in Pillow."""
     height, width, bands = values.shape

@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, VQEncoder
+from lrrspm.encoders import MixtureEncoder
 
 
 @pytest.mark.filterwarnings("ignore:a codebook of")
@@ -14,6 +15,8 @@ from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, 
         LRREncoder(codebook_size=3, threshold=0),
         VQEncoder(),
         LLCEncoder(),
+        MixtureEncoder(),
+        MixtureEncoder(codebook_size=3),
         SparseEncoder(),
         SparseEncoder(codebook_size=3, dictionary="sparse"),
         LinearSVM(),

@@ -25,7 +25,7 @@ from lrrspm import (
 )
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate, evaluate_all
-from lrrspm.methods import METHODS
+from lrrspm.methods import BEYOND, METHODS
 
 NAMES = list(METHODS)
 
@@ -134,7 +134,7 @@ def test_commands(image_folder, tmp_path):
         return result.stdout
 
     run("methods")
-    assert list(json.loads(run("methods", "--json"))["methods"]) == [*NAMES, "LrrFV"]
+    assert list(json.loads(run("methods", "--json"))["methods"]) == [*METHODS, *BEYOND]
     fast = ["--codebook-size", 8, "--jobs", 1]
     arguments = ["evaluate", image_folder, "--method", "all", "--train-per-class", 4, *fast]
     run(*arguments, "--splits", 1)

@@ -1,34 +1,43 @@
-"""LrrFV from images to a model file and back."""
+"""LrrFV and its peers, FV and VLAD, from images to a model file and back."""
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from lrrspm import Channel, ImageClassifier, find_images, load_model
+from lrrspm import Channel, ImageClassifier, VQEncoder, find_images, load_model
 from lrrspm.descriptors import LBP, Projection, RootSIFT
-from lrrspm.encoders import LRREncoder, LRRWeightEncoder
+from lrrspm.encoders import LRREncoder, LRRWeightEncoder, MixtureEncoder
 from lrrspm.modelfile import ModelFileError
-from lrrspm.pooling import MomentPooling
+from lrrspm.pooling import MomentPooling, VLADPooling
+
+KINDS = {
+    "LrrFV": (LRRWeightEncoder, MomentPooling),
+    "FV": (MixtureEncoder, MomentPooling),
+    "VLAD": (VQEncoder, VLADPooling),
+}
 
 
-def small(**parameters):
+def small(kind="LrrFV", **parameters):
+    encoder, pooling = KINDS[kind]
     channels = [
-        Channel(
-            LRRWeightEncoder(6), descriptor, MomentPooling(norm), (1, (3, 1)),
-            projection=Projection(10),
-        )
-        for descriptor, norm in ((RootSIFT((16, 24), (8, 8)), "l2"), (LBP((16,), (8,), (1,)), "l2"))
-    ]  # fmt: skip
+        Channel(encoder(6), descriptor, pooling(), (1, (3, 1)), projection=Projection(10))
+        for descriptor in (RootSIFT((16, 24), (8, 8)), LBP((16,), (8,), (1,)))
+    ]
     return ImageClassifier(
         channels=channels, **{"random_state": 0, "n_samples": 5000, **parameters}
     )
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def fitted(image_folder):
+def fitted(image_folder, kind):
     paths, labels = find_images(image_folder)
-    return small().fit(paths, labels), paths, labels
+    return small(kind).fit(paths, labels), paths, labels
 
 
 def test_vectors_and_weights_have_half_precision(fitted):
@@ -55,16 +64,18 @@ def test_half_precision_needs_all_channels(image_folder, tmp_path):
     assert explained.contributions.sum() == pytest.approx(explained.score, abs=1e-5)
 
 
-def test_it_learns(fitted):
+def test_it_learns(fitted, kind):
     model, paths, labels = fitted
     assert (model.predict(paths) == labels).mean() > 0.95
-    assert model.features_.transform(paths[:1]).shape == (1, 2 * 4 * 2 * 6 * 12)
+    order = 1 if kind == "VLAD" else 2
+    assert model.features_.transform(paths[:1]).shape == (1, 2 * 4 * order * 6 * 12)
 
 
-def test_same_bits_for_any_number_of_workers_and_from_a_store(fitted, tmp_path):
+def test_same_bits_for_any_number_of_workers_and_from_a_store(fitted, kind, tmp_path):
     model, paths, labels = fitted
     expected = model.decision_function(paths)
-    for again in (small(n_jobs=4), small(cache=tmp_path), small(cache=tmp_path)):
+    changes = ({"n_jobs": 2}, {"n_jobs": 4}, {"cache": tmp_path}, {"cache": tmp_path})
+    for again in (small(kind, **one) for one in changes):
         found = again.fit(paths, labels).decision_function(paths)
         np.testing.assert_array_equal(found, expected)
 
@@ -87,16 +98,25 @@ def test_explanations_add_up(fitted):
         assert explained.map.sum() == pytest.approx(explained.score, abs=1e-4)
 
 
-def test_the_method(image_folder):
+def test_the_method(image_folder, kind):
     paths, labels = find_images(image_folder)
-    model = ImageClassifier(method="LrrFV", n_samples=20_000, random_state=0)
+    model = ImageClassifier(method=kind, n_samples=20_000, random_state=0)
+    assert [type(one.encoder) for one in model.new_channels()] == [KINDS[kind][0]] * 2
     model.set_params(channels__0__encoder__codebook_size=8, channels__1__encoder__codebook_size=8)
     assert (model.fit(paths, labels).predict(paths) == labels).mean() > 0.95
 
 
-@pytest.mark.parametrize("name", ["channels.0.pooling.deviations", "channels.1.pooling.shares"])
-def test_arrays_that_cannot_be_right_are_refused(fitted, tmp_path, name):
-    model, _, _ = fitted
+@pytest.mark.parametrize(
+    "name",
+    [
+        "channels.0.pooling.deviations",
+        "channels.1.pooling.shares",
+        "channels.0.shares",
+        "channels.1.deviations",
+    ],
+)
+def test_arrays_that_cannot_be_right_are_refused(image_folder, tmp_path, name):
+    model = small("FV").fit(*find_images(image_folder))
     model.save(tmp_path / "m.lrrspm")
     with safe_open(tmp_path / "m.lrrspm", "numpy") as file:
         metadata = file.metadata()

@@ -35,7 +35,12 @@ CODEBOOK_SIZE = 256
 """Number of atoms k in a codebook."""
 
 WEIGHT_ATOMS, WEIGHT_REGULARIZATION, SURVIVORS, WEIGHT_POWER = 64, 0.1, 0.5, 2.0
-"""Low-rank weights: atoms, lambda, share of the largest entry that survives, power."""
+"""Low-rank weights: atoms, lambda, share of the largest entry that survives, power.
+
+FV and VLAD have as many atoms."""
+
+POSTERIORS = 1e-4
+"""Share of the largest posterior below which others become 0."""
 
 REGULARIZATION = 0.7
 """The paper's lambda."""

@@ -8,10 +8,25 @@ from typing import Any
 
 from . import config
 from ._support import registry
-from .descriptors import LBP, Descriptor, Projection, RootSIFT
-from .encoders import LLCEncoder, LRREncoder, LRRWeightEncoder, SparseEncoder, VQEncoder
+from .descriptors import LBP, Projection, RootSIFT
+from .encoders import (
+    Encoder,
+    LLCEncoder,
+    LRREncoder,
+    LRRWeightEncoder,
+    MixtureEncoder,
+    SparseEncoder,
+    VQEncoder,
+)
 from .features import Channel
-from .pooling import HistogramPooling, MaxPooling, MomentPooling, SignedMaxPooling
+from .pooling import (
+    HistogramPooling,
+    MaxPooling,
+    MomentPooling,
+    Pooling,
+    SignedMaxPooling,
+    VLADPooling,
+)
 
 
 @dataclass(frozen=True)
@@ -114,18 +129,34 @@ METHODS = {
 """The methods of the paper's tables, which keep their bits."""
 
 BEYOND = {
-    "LrrFV": Method(
-        "LrrFV",
-        "moments of RootSIFT and binary patterns, weighted by low-rank codes, linear SVM",
-        lambda: [_moments(RootSIFT()), _moments(LBP())],
-    ),
+    method.name: method
+    for method in (
+        Method(
+            "LrrFV",
+            "moments of RootSIFT and binary patterns, weighted by low-rank codes, linear SVM",
+            lambda: _moments(LRRWeightEncoder, MomentPooling),
+        ),
+        Method(
+            "FV",
+            "the same moments, weighted by posteriors of a Gaussian mixture (Fisher vectors)",
+            lambda: _moments(MixtureEncoder, MomentPooling),
+        ),
+        Method(
+            "VLAD",
+            "first moments of the same descriptors around their nearest atoms, linear SVM",
+            lambda: _moments(lambda: VQEncoder(config.WEIGHT_ATOMS), VLADPooling),
+        ),
+    )
 }
 """Methods beyond the paper, still subject to change."""
 
 
-def _moments(descriptor: Descriptor) -> Channel:
-    encoder, pooling = LRRWeightEncoder(), MomentPooling()
-    return Channel(encoder, descriptor, pooling, config.REGIONS, projection=Projection())
+def _moments(encoder: Callable[[], Encoder], pooling: Callable[[], Pooling]) -> list[Channel]:
+    """Build the channels of LrrFV, with the encoder and pooling of one of its peers."""
+    return [
+        Channel(encoder(), descriptor, pooling(), config.REGIONS, projection=Projection())
+        for descriptor in (RootSIFT(), LBP())
+    ]
 
 
 def method_names() -> list[str]:

@@ -33,6 +33,7 @@ OURS = {
         "LLCEncoder": "lrrspm.encoders.llc",
         "LRREncoder": "lrrspm.encoders.lrr",
         "LRRWeightEncoder": "lrrspm.encoders.weights",
+        "MixtureEncoder": "lrrspm.encoders.mixture",
         "SparseEncoder": "lrrspm.encoders.sparse",
         "VQEncoder": "lrrspm.encoders.vq",
     },
@@ -42,6 +43,7 @@ OURS = {
         "MaxPooling": "lrrspm.pooling.maxima",
         "MomentPooling": "lrrspm.pooling.moments",
         "SignedMaxPooling": "lrrspm.pooling.maxima",
+        "VLADPooling": "lrrspm.pooling.vlad",
     },
 }
 """Modules of our own parts, by kind and name; imported when they are first asked for."""

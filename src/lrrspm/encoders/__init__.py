@@ -5,6 +5,7 @@ from .dictionary import learn_dictionary
 from .kmeans import Progress, learn_codebook
 from .llc import LLCEncoder
 from .lrr import LRREncoder
+from .mixture import MixtureEncoder
 from .sparse import SparseEncoder
 from .vq import VQEncoder
 from .weights import LRRWeightEncoder
@@ -16,6 +17,7 @@ __all__ = [
     "LLCEncoder",
     "LRREncoder",
     "LRRWeightEncoder",
+    "MixtureEncoder",
     "Progress",
     "SparseEncoder",
     "VQEncoder",

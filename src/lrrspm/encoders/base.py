@@ -51,6 +51,13 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter is out of range."""
 
+    def moments(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None:
+        """Return share (k,), mean and standard deviation (k, m) of each atom, or None.
+
+        None leaves it to the pooling to find them in the sample.
+        """
+        return None
+
     def ready(self) -> None:
         """Precompute the arrays that ``encode`` reads, after fitting or loading."""
 

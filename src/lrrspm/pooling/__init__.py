@@ -5,6 +5,7 @@ from .maxima import MaxPooling, SignedMaxPooling
 from .moments import MomentPooling
 from .pyramid import Level, SpatialPyramid
 from .sums import AveragePooling, HistogramPooling
+from .vlad import VLADPooling
 
 __all__ = [
     "AveragePooling",
@@ -15,4 +16,5 @@ __all__ = [
     "Pooling",
     "SignedMaxPooling",
     "SpatialPyramid",
+    "VLADPooling",
 ]

@@ -73,7 +73,14 @@ class MomentPooling(Pooling):
         return self.order * n_atoms * n_values
 
     def fit(self, values: NDArray[np.float32], encoder: Any) -> Self:
-        """Find share, mean and variance of each atom over descriptors (n, m)."""
+        """Find share, mean and variance of each atom over descriptors (n, m).
+
+        Those of the encoder itself where it has them, as mixtures do.
+        """
+        own = encoder.moments()
+        if own is not None:
+            self.shares_, self.means_, self.deviations_ = own
+            return self
         k, m = encoder.n_atoms, values.shape[1]
         total = [np.zeros(k), np.zeros((k, m)), np.zeros((k, m))]
         for start in range(0, len(values), 4096):
@@ -166,6 +173,12 @@ class MomentPooling(Pooling):
         return shares
 
 
+def normalize_rows(rows: NDArray[np.float32]) -> None:
+    """Divide rows (n, d) by their l2 norms, in place; rows of zeros stay."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    rows /= np.where(norms > 0, norms, np.float32(1))[:, None]
+
+
 @compiled("contract")
 def _pool_moments(
     values: NDArray[np.float32],
@@ -214,8 +227,7 @@ def _center_moments(
             total[:] = 0
             weight = np.float32(0)
             for place in range(parents.size):
-                # A cell without weight has sums of 0.
-                if parents[place] == cell and weights[place, j] != 0:
+                if parents[place] == cell:
                     weight += weights[place, j]
                     source = sums[place, j]
                     for t in range(total.size):
