@@ -4,6 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, VQEncoder
+from lrrspm.encoders import KernelLRREncoder, SupervisedLRREncoder
 
 
 @pytest.mark.filterwarnings("ignore:a codebook of")
@@ -12,6 +13,9 @@ from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, 
     [
         LRREncoder(),
         LRREncoder(codebook_size=3, threshold=0),
+        KernelLRREncoder(),
+        KernelLRREncoder(codebook_size=3, kernel="chi2"),
+        SupervisedLRREncoder(),
         VQEncoder(),
         LLCEncoder(),
         SparseEncoder(),

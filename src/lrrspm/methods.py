@@ -9,7 +9,15 @@ from typing import Any
 from . import config
 from ._support import registry
 from .descriptors import LBP, Descriptor, Projection, RootSIFT
-from .encoders import LLCEncoder, LRREncoder, LRRWeightEncoder, SparseEncoder, VQEncoder
+from .encoders import (
+    KernelLRREncoder,
+    LLCEncoder,
+    LRREncoder,
+    LRRWeightEncoder,
+    SparseEncoder,
+    SupervisedLRREncoder,
+    VQEncoder,
+)
 from .features import Channel
 from .pooling import HistogramPooling, MaxPooling, MomentPooling, SignedMaxPooling
 
@@ -111,11 +119,30 @@ METHODS = {
 """The methods of the paper's tables, which keep their bits."""
 
 BEYOND = {
-    "LrrFV": Method(
-        "LrrFV",
-        "moments of RootSIFT and binary patterns, weighted by low-rank codes, linear SVM",
-        lambda: [_moments(RootSIFT()), _moments(LBP())],
-    ),
+    method.name: method
+    for method in (
+        Method(
+            "LrrFV",
+            "moments of RootSIFT and binary patterns, weighted by low-rank codes, linear SVM",
+            lambda: [_moments(RootSIFT()), _moments(LBP())],
+        ),
+        Method(
+            "KernelLrrSPM",
+            "low-rank codes, max pooling, intersection kernel",
+            lambda: [Channel(LRREncoder(), pooling=MaxPooling("l1"))],
+            kernel="intersection",
+        ),
+        Method(
+            "NonlinearLrrSPM",
+            "low-rank codes in the feature space of a kernel, max pooling, linear SVM",
+            lambda: [Channel(KernelLRREncoder(), pooling=MaxPooling())],
+        ),
+        Method(
+            "SupervisedLrrSPM",
+            "low-rank codes over a codebook learned per class, max pooling, linear SVM",
+            lambda: [Channel(SupervisedLRREncoder(), pooling=MaxPooling())],
+        ),
+    )
 }
 """Methods beyond the paper, still subject to change."""
 

@@ -29,10 +29,12 @@ OURS = {
     },
     "projections": {"Projection": "lrrspm.descriptors.projection"},
     "encoders": {
+        "KernelLRREncoder": "lrrspm.encoders.kernel_lrr",
         "LLCEncoder": "lrrspm.encoders.llc",
         "LRREncoder": "lrrspm.encoders.lrr",
         "LRRWeightEncoder": "lrrspm.encoders.weights",
         "SparseEncoder": "lrrspm.encoders.sparse",
+        "SupervisedLRREncoder": "lrrspm.encoders.supervised_lrr",
         "VQEncoder": "lrrspm.encoders.vq",
     },
     "poolings": {

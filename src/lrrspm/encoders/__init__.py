@@ -2,10 +2,12 @@
 
 from .base import BLOCK, CodebookEncoder, Encoder
 from .dictionary import learn_dictionary
+from .kernel_lrr import KernelLRREncoder
 from .kmeans import Progress, learn_codebook
 from .llc import LLCEncoder
 from .lrr import LRREncoder
 from .sparse import SparseEncoder
+from .supervised_lrr import SupervisedLRREncoder
 from .vq import VQEncoder
 from .weights import LRRWeightEncoder
 
@@ -13,11 +15,13 @@ __all__ = [
     "BLOCK",
     "CodebookEncoder",
     "Encoder",
+    "KernelLRREncoder",
     "LLCEncoder",
     "LRREncoder",
     "LRRWeightEncoder",
     "Progress",
     "SparseEncoder",
+    "SupervisedLRREncoder",
     "VQEncoder",
     "learn_codebook",
     "learn_dictionary",

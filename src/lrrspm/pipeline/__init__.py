@@ -2,6 +2,13 @@
 
 from .encoding import Encoded, encode_images
 from .engines import Engine, open_engine
-from .sampling import fit_features
+from .sampling import check_labels_of, fit_features
 
-__all__ = ["Encoded", "Engine", "encode_images", "fit_features", "open_engine"]
+__all__ = [
+    "Encoded",
+    "Engine",
+    "check_labels_of",
+    "encode_images",
+    "fit_features",
+    "open_engine",
+]

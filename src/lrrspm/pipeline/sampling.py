@@ -9,8 +9,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state, column_or_1d
 
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
@@ -35,12 +35,14 @@ def fit_features(
     stages: Stages,
     skip: bool = False,
     store: FeatureStore | None = None,
+    labels: ArrayLike | None = None,
 ) -> dict[int, str]:
     """Fit several features, each to its own members of images, reading each image once.
 
     Channels with the same descriptor, seed, members and number of samples share
     their sample, and k-means codebooks of one size learned from it.
-    ``features[i].fit`` on the members alone gives the same bits.
+    ``features[i].fit`` on the members alone gives the same bits. Labels of the
+    images reach the encoders that use them, and nothing else.
 
     Returns
     -------
@@ -52,6 +54,7 @@ def fit_features(
     stores = Stores(features, store)
     sources = Sources()
     plans = _make_plans(features, members, sources)
+    known = _needed_labels(plans, labels, len(images))
     codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
     with stores.main.timed(stages):
@@ -74,7 +77,7 @@ def fit_features(
     with stages.timed("codebook"):
         for number, plan in enumerate(plans, start=1):
             name = "learning codebook" + (f" {number}" if len(plans) > 1 else "")
-            plan.fit_channels(codebooks, engine, partial(stages.tell, name))
+            plan.fit_channels(codebooks, engine, partial(stages.tell, name), known)
     for number, feature in enumerate(features):
         fitted = {c: channel for plan in plans for o, c, channel in plan.channels if o == number}
         feature.channels_ = [fitted[c] for c in range(len(fitted))]
@@ -107,6 +110,26 @@ def _make_plans(
                 plans[key] = _Plan(feature, Draw(source, quota, seed, places, located))
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())
+
+
+def check_labels_of(labels: ArrayLike, n_images: int) -> NDArray[Any]:
+    """Return labels as an array with one per image."""
+    known = column_or_1d(labels)
+    if len(known) != n_images:
+        raise ValueError(f"{n_images} images, but {len(known)} labels")
+    return known
+
+
+def _needed_labels(
+    plans: Sequence[_Plan], labels: ArrayLike | None, n_images: int
+) -> NDArray[Any] | None:
+    """Return one label per image; None where no encoder uses them."""
+    users = [c.encoder for plan in plans for _, _, c in plan.channels if c.encoder.uses_labels]
+    if not users:
+        return None
+    if labels is None:
+        raise ValueError(f"{type(users[0]).__name__} learns from labels, but y is None")
+    return check_labels_of(labels, n_images)
 
 
 class _Rows:
@@ -150,6 +173,8 @@ class _Plan:
         Rows that were drawn, until their codebooks are learned.
     drawn : dict
         Rows found there, by the image's index.
+    sources : list of (int, int)
+        Index of each image that rows came from, and how many.
     """
 
     def __init__(self, owner: SpatialPyramidFeatures, draw: Draw) -> None:
@@ -159,6 +184,7 @@ class _Plan:
         self.learned: dict[str, NDArray[Any]] = {}
         self.samples = FeatureStore(None).shelf("samples", None, _CODEBOOKS)
         self.drawn: dict[int, NDArray[np.float32]] = {}
+        self.sources: list[tuple[int, int]] = []
         self._names: dict[str, str] = {}
 
     @property
@@ -206,13 +232,28 @@ class _Plan:
             for name, values in self.samples.fetch(index_of):
                 self.drawn[index_of[name]] = values
 
-    def fit_channels(self, codebooks: Shelf, engine: Engine, progress: Progress) -> None:
+    def append(self, index: int, rows: NDArray[np.float32]) -> None:
+        """Add the rows of an image to the sample."""
+        self.rows.append(rows)
+        self.sources.append((index, len(rows)))
+
+    def fit_channels(
+        self,
+        codebooks: Shelf,
+        engine: Engine,
+        progress: Progress,
+        known: NDArray[Any] | None,
+    ) -> None:
         """Fit the channels; each codebook is learned once."""
         rows = self.rows.values()
+        labels = None
+        if known is not None and self.sources:
+            indices, counts = zip(*self.sources, strict=True)
+            labels = np.repeat(known[list(indices)], counts)
         for _, _, channel in self.channels:
             recipe, encoder = _recipe(channel), channel.encoder
             if recipe is None:
-                channel.fit_on(rows, engine.threads, progress)
+                channel.fit_on(rows, engine.threads, progress, labels)
                 continue
             if recipe not in self.learned:
                 self.learned[recipe] = encoder.learn(rows, engine.threads, progress)
@@ -292,6 +333,6 @@ def _sample(
                 if n in drawn:
                     if unchanged:
                         plan.samples.put(str(plan.draw.places[item.number]), drawn[n])
-                    plan.rows.append(drawn[n])
+                    plan.append(item.number, drawn[n])
                 elif item.number in plan.drawn:
-                    plan.rows.append(plan.drawn.pop(item.number))
+                    plan.append(item.number, plan.drawn.pop(item.number))
