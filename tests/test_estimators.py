@@ -14,7 +14,7 @@ from lrrspm.encoders import KernelLRREncoder, SupervisedLRREncoder
         LRREncoder(),
         LRREncoder(codebook_size=3, threshold=0),
         KernelLRREncoder(),
-        KernelLRREncoder(codebook_size=3, kernel="chi2"),
+        KernelLRREncoder(codebook_size=3, kernel="rbf"),
         SupervisedLRREncoder(),
         VQEncoder(),
         LLCEncoder(),

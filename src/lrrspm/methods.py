@@ -134,7 +134,7 @@ BEYOND = {
         ),
         Method(
             "NonlinearLrrSPM",
-            "low-rank codes in the feature space of a kernel, max pooling, linear SVM",
+            "low-rank codes in the feature space of the Hellinger kernel, max pooling, linear SVM",
             lambda: [Channel(KernelLRREncoder(), pooling=MaxPooling())],
         ),
         Method(

@@ -52,7 +52,7 @@ def test_is_the_minimum_of_the_objective(kernel):
 
 def test_rbf_by_hand():
     """Atoms 0 and 1 on a line: the median distance is 1, K = (1, 1/e; 1/e, 1)."""
-    encoder = KernelLRREncoder(regularization=1, threshold=0, codebook=[[0.0], [1.0]])
+    encoder = KernelLRREncoder(regularization=1, threshold=0, codebook=[[0.0], [1.0]], kernel="rbf")
     e = np.exp(-1)
     code = encoder.fit([[0.0]]).transform([[0.0]])[0]
     np.testing.assert_allclose(code, np.array([2 - e * e, e]) / (4 - e * e), atol=1e-6)
@@ -109,17 +109,17 @@ def test_degenerate_codebooks(kernel):
 def test_far_from_zero():
     rng = np.random.default_rng(0)
     D, X = rng.random((8, 5)), rng.random((9, 5))
-    near = KernelLRREncoder(threshold=0, codebook=D).fit(X).transform(X)
-    far = KernelLRREncoder(threshold=0, codebook=D + 100).fit(X).transform(X + 100)
+    near = KernelLRREncoder(threshold=0, codebook=D, kernel="rbf").fit(X).transform(X)
+    far = KernelLRREncoder(threshold=0, codebook=D + 100, kernel="rbf").fit(X).transform(X + 100)
     np.testing.assert_allclose(far, near, atol=1e-3)
 
 
 def test_unknown_kernel():
-    with pytest.raises(ValueError, match="kernel must be one of rbf, hellinger, chi2, got 'cubic'"):
+    with pytest.raises(ValueError, match="kernel must be one of hellinger, chi2, rbf, got 'cubic'"):
         KernelLRREncoder(kernel="cubic").fit(np.ones((10, 5)))
 
 
 def test_arrays_of_another_kernel_are_refused():
     encoder = KernelLRREncoder(codebook=np.eye(4, 6)).fit(np.ones((3, 6)))
-    with pytest.raises(ValueError, match="projection has 4 rows, expected 6"):
-        encoder.set_params(kernel="hellinger").ready()
+    with pytest.raises(ValueError, match="projection has 6 rows, expected 4"):
+        encoder.set_params(kernel="rbf").ready()

@@ -13,7 +13,7 @@ from .. import config
 from .._support.parallel import single_blas_thread
 from .lrr import LRREncoder, ridge_projection
 
-_KERNELS = ("rbf", "hellinger", "chi2")
+_KERNELS = ("hellinger", "chi2", "rbf")
 _STEP = 0.5  # between the frequencies 0 and 0.5 of the map of chi2
 
 
@@ -27,9 +27,9 @@ class KernelLRREncoder(LRREncoder):
     closed form with every product of descriptors replaced by a kernel. Kernels are
     divided by the mean of k(d, d) over the atoms, so lambda means the same for all:
 
-    .. math:: k_{rbf}(x, y) = \exp(-\|x - y\|^2 / \sigma^2), \qquad
-              k_{hellinger}(x, y) = \sum_i \sqrt{x_i y_i}, \qquad
-              k_{\chi^2}(x, y) = \sum_i \frac{2 x_i y_i}{x_i + y_i}
+    .. math:: k_{hellinger}(x, y) = \sum_i \sqrt{x_i y_i}, \qquad
+              k_{\chi^2}(x, y) = \sum_i \frac{2 x_i y_i}{x_i + y_i}, \qquad
+              k_{rbf}(x, y) = \exp(-\|x - y\|^2 / \sigma^2)
 
     with sigma the median distance between two atoms.
 
@@ -37,13 +37,13 @@ class KernelLRREncoder(LRREncoder):
     ----------
     codebook_size, regularization, threshold, normalize_codes, codebook, random_state
         See :class:`lrrspm.LRREncoder`.
-    kernel : {"rbf", "hellinger", "chi2"}
+    kernel : {"hellinger", "chi2", "rbf"}
 
     Attributes
     ----------
     codebook_ : ndarray of shape (k, m)
     projection_ : ndarray of shape (q, k), float32
-        q is k for rbf, m for hellinger and 3 m for chi2.
+        q is m for hellinger, 3 m for chi2 and k for rbf.
     total_ : ndarray of shape (q,), float32
         Sums of the rows of ``projection_``.
     n_features_in_ : int
@@ -69,7 +69,7 @@ class KernelLRREncoder(LRREncoder):
         normalize_codes: bool = False,
         codebook: ArrayLike | None = None,
         random_state: Any = None,
-        kernel: str = "rbf",
+        kernel: str = "hellinger",
     ) -> None:
         super().__init__(
             codebook_size, regularization, threshold, normalize_codes, codebook, random_state
@@ -95,7 +95,7 @@ class KernelLRREncoder(LRREncoder):
 
     def ready(self) -> None:
         k, m = self.codebook_.shape
-        width = {"rbf": k, "hellinger": m, "chi2": 3 * m}[self.kernel]
+        width = {"hellinger": m, "chi2": 3 * m, "rbf": k}[self.kernel]
         if len(self.projection_) != width:
             raise ValueError(f"projection has {len(self.projection_)} rows, expected {width}")
         if self.kernel == "rbf":
