@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 
-from lrrspm.encoders import KernelLRREncoder, LRREncoder
+from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
+from lrrspm.encoders import KernelLRREncoder
 from lrrspm.encoders.kernel_lrr import _additive_map
 from tests import naive
 
@@ -112,6 +113,27 @@ def test_far_from_zero():
     near = KernelLRREncoder(threshold=0, codebook=D, kernel="rbf").fit(X).transform(X)
     far = KernelLRREncoder(threshold=0, codebook=D + 100, kernel="rbf").fit(X).transform(X + 100)
     np.testing.assert_allclose(far, near, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["hellinger", "chi2", "rbf"])
+def test_models_of_every_kernel(image_folder, tmp_path, kernel):
+    """The same bits for any number of workers, from a store and from a file; evidence adds up."""
+    paths, labels = find_images(image_folder)
+
+    def fit(**parameters):
+        encoder = KernelLRREncoder(12, kernel=kernel)
+        model = ImageClassifier(encoder, n_samples=3000, random_state=0, **parameters)
+        return model.fit(paths, labels)
+
+    model = fit()
+    expected = model.decision_function(paths)
+    store = tmp_path / "store"
+    for parameters in ({"n_jobs": 2}, {"n_jobs": 4}, {"cache": store}, {"cache": store}):
+        np.testing.assert_array_equal(fit(**parameters).decision_function(paths), expected)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(load_model(tmp_path / "m").decision_function(paths), expected)
+    explained = model.explain(paths[0])
+    assert explained.contributions.sum() == pytest.approx(explained.score, abs=1e-5)
 
 
 def test_unknown_kernel():
