@@ -101,10 +101,9 @@ class KernelLRREncoder(LRREncoder):
         if self.kernel == "rbf":
             # Distances come from differences of squares, which lose digits far from zero.
             atoms = self.codebook_.astype(np.float64)
-            self._origin = atoms.mean(axis=0)
+            self._origin = atoms.mean(axis=0).astype(np.float32)
             atoms -= self._origin
             scale = 1 / _squared_width(cdist(atoms, atoms, "sqeuclidean"))
-            self._origin = self._origin.astype(np.float32)
             self._scale = np.float32(scale)
             self._doubled = (2 * scale * atoms.T).astype(np.float32)
             self._norms = (scale * np.einsum("ij,ij->i", atoms, atoms)).astype(np.float32)
