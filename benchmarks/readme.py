@@ -18,7 +18,13 @@ from ._measure import RESULTS, ROOT
 
 PAGES = tuple(
     ROOT / name
-    for name in ("README.md", "docs/speed.md", "docs/evidence.md", "docs/reliability.md")
+    for name in (
+        "README.md",
+        "docs/speed.md",
+        "docs/evidence.md",
+        "docs/future-work.md",
+        "docs/reliability.md",
+    )
 )
 
 # Accuracies of LrrSPM in the README: a table of the paper, a column of it, a data set.
@@ -61,6 +67,7 @@ def tables() -> dict[str, str]:
     """Return tables in Markdown, by marker."""
     return {
         "accuracy": accuracy_table(),
+        "future": future_table(),
         "hardening": hardening_table(),
         "methods": methods_table(),
         "coding": coding_table(),
@@ -119,6 +126,26 @@ def coding_table() -> str:
         cells = [*[""] * len(kinds), *(" to ".join(map(str, span)) for span in spans)]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", _source("encoders.json", content["environment"])])
+
+
+def future_table() -> str:
+    """Return accuracies of LrrSPM and its extensions, and seconds of encoding over LrrSPM's."""
+    content = _read("future")
+    rows = content["result"]["rows"]
+    sets = list(dict.fromkeys(row["set"] for row in rows))
+    found = {(row["variant"], row["set"]): row for row in rows}
+    lines = [
+        "| method | " + " | ".join(sets) + " | encoding |",
+        "|---|" + "---|" * (len(sets) + 1),
+    ]
+    spent = {}
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        own = [found[variant, name] for name in sets]
+        spent[variant] = sum(row["seconds"]["encode"] for row in own)
+        cells = [f"{row['accuracy']:.2f} ± {row['deviation']:.2f}" for row in own]
+        cells.append(f"{spent[variant] / next(iter(spent.values())):.2g}")
+        lines.append(f"| {variant} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", _source("future.json", content["environment"])])
 
 
 def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] = SCRIPTS) -> str:

@@ -115,6 +115,33 @@ def lrr_codes(X, codebook, regularization, threshold, normalize=False):
     return np.array(codes)
 
 
+def kernel(name, x, y, width):
+    """Kernel of two descriptors; width is the squared bandwidth of rbf."""
+    if name == "rbf":
+        return np.exp(-((x - y) ** 2).sum() / width)
+    if name == "hellinger":
+        return sum(np.sqrt(a * b) for a, b in zip(x, y, strict=True))
+    return sum(2 * a * b / (a + b) for a, b in zip(x, y, strict=True) if a + b > 0)
+
+
+def kernel_lrr_codes(X, codebook, name, regularization, threshold):
+    """Codes from the k x k system of the kernel itself."""
+    X, D = np.asarray(X, np.float64), np.asarray(codebook, np.float64)
+    k = len(D)
+    pairs = [((D[i] - D[j]) ** 2).sum() for i in range(k) for j in range(i)]
+    width = np.median(pairs) if pairs and np.median(pairs) > 0 else 1
+    gram = np.array([[kernel(name, a, b, width) for b in D] for a in D])
+    scale = np.trace(gram) / k
+    codes = []
+    for x in X:
+        against = np.array([kernel(name, d, x, width) for d in D])
+        c = np.linalg.solve(gram / scale + regularization * np.eye(k), against / scale)
+        total = c.sum()
+        cut = threshold > 0 and total != 0
+        codes.append([0.0 if cut and v / total < threshold / k else v for v in c])
+    return np.array(codes)
+
+
 def patches_of_cells(x, y, width, height, levels):
     """For every cell of every level the level's weight and the indices of the patches in it."""
     # The finest level weighs most: 1/2, 1/4, ..., and the two coarsest the same.

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, VQEncoder
-from lrrspm.encoders import MixtureEncoder
+from lrrspm.encoders import KernelLRREncoder, MixtureEncoder, SupervisedLRREncoder
 
 
 @pytest.mark.filterwarnings("ignore:a codebook of")
@@ -13,6 +13,9 @@ from lrrspm.encoders import MixtureEncoder
     [
         LRREncoder(),
         LRREncoder(codebook_size=3, threshold=0),
+        KernelLRREncoder(),
+        KernelLRREncoder(codebook_size=3, kernel="rbf"),
+        SupervisedLRREncoder(),
         VQEncoder(),
         LLCEncoder(),
         MixtureEncoder(),

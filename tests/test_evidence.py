@@ -11,8 +11,10 @@ from benchmarks.evidence import REGION, made_images, measure_falls, share_on_reg
 from lrrspm import ImageClassifier, KernelSVM, find_images, load_model
 from lrrspm.evaluation import split_by_class
 from lrrspm.evidence import Explanation
-from lrrspm.methods import METHODS
+from lrrspm.methods import METHODS, find_method
 from tests.conftest import draw
+
+ONE_CHANNEL = [*METHODS, "KernelLrrSPM", "NonlinearLrrSPM", "SupervisedLrrSPM"]
 
 
 def adds_up(classifier, image, label=None):
@@ -35,7 +37,7 @@ def adds_up(classifier, image, label=None):
     return found
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.fixture(scope="module", params=ONE_CHANNEL)
 def random_models(request):
     """Models of one method whose SVM is as good as random, of two and of five classes."""
     rng = np.random.default_rng(0)
@@ -45,7 +47,7 @@ def random_models(request):
         model = ImageClassifier(method=request.param, random_state=0, n_samples=2000)
         model.set_params(channels__0__encoder__codebook_size=11)
         model.fit(images, np.arange(10) % n_classes)
-        if METHODS[request.param].kernel is None:
+        if find_method(request.param).kernel is None:
             model.svm_.coef_ = rng.normal(size=model.svm_.coef_.shape).astype(np.float32)
             model.svm_.intercept_ = rng.normal(size=len(model.svm_.coef_)).astype(np.float32)
         else:
@@ -274,7 +276,8 @@ def test_scores_of_other_kernels_cannot_be_explained():
 @pytest.mark.parametrize(
     ("method", "seed"),
     [*(("LrrSPM", seed) for seed in range(4)),
-     *((method, 0) for method in ("ScSPM", "LLC", "LinearBOF", "KernelBOF", "KernelSPM"))],
+     *((method, 0) for method in ("ScSPM", "LLC", "LinearBOF", "KernelBOF", "KernelSPM")),
+     *((method, 0) for method in ("KernelLrrSPM", "NonlinearLrrSPM", "SupervisedLrrSPM"))],
 )  # fmt: skip
 def test_evidence_lies_where_the_classes_differ(method, seed):
     images, labels = made_images(80, seed)

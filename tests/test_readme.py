@@ -89,6 +89,7 @@ def test_make_targets_exist():
         ("README.md", {"accuracy", "methods", "headlines"}),
         ("docs/speed.md", {"speed", "coding"}),
         ("docs/evidence.md", {"evidence"}),
+        ("docs/future-work.md", {"future"}),
     ],
 )
 def test_tables_are_those_of_the_result_files(page, markers):

@@ -165,9 +165,9 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         Nothing is approximated. Of a maximum the patch that it came from has
         all the evidence, the first of several equal ones. Histograms give each
         patch the part of its count. A score of the intersection kernel
-        (KernelBOF, KernelSPM) is a sum over histogram entries too, each a
-        function of that entry alone; the patches counted in an entry share what
-        it adds evenly.
+        (KernelBOF, KernelSPM, KernelLrrSPM) is a sum over entries too, each a
+        function of that entry alone; the patches counted in an entry of a
+        histogram share what it adds evenly.
         """
         return self.examine(image).explain(label)
 

@@ -129,17 +129,20 @@ class Channel(BaseEstimator):
         values: NDArray[np.float32],
         executor: Executor | None = None,
         progress: Progress | None = None,
+        labels: NDArray[Any] | None = None,
     ) -> Self:
         """Fit projection, encoder and pooling to sampled descriptors (n, m).
 
-        With a projection, two more columns are the places of the patches.
+        With a projection, two more columns are the places of the patches. Labels,
+        one per descriptor, are for an encoder that uses them.
         """
         self.projection_ = None
         if self.projection is not None:
             described, where = values[:, :-2], values[:, -2:]
             self.projection_ = clone(self.projection).fit(described)
             values = self.projection_.transform(described, where)
-        self.encoder_ = clone(self.encoder).fit_on(values, executor, progress)
+        known = {"y": labels} if self.encoder.uses_labels else {}
+        self.encoder_ = clone(self.encoder).fit_on(values, executor, progress, **known)
         self.pooling_ = clone(self.pooling).fit(values, self.encoder_)
         return self
 
@@ -315,15 +318,17 @@ class SpatialPyramidFeatures(
         Parameters
         ----------
         X : sequence of images
-        y : ignored
+        y : array of shape (N,) or None
+            Labels of the images, for encoders that use them.
 
         Returns
         -------
         self
         """
         images = check_images(X)
+        members = [np.arange(len(images))]
         with open_engine(self.n_jobs) as engine:
-            fit_features([self], images, [np.arange(len(images))], engine, Stages())
+            fit_features([self], images, members, engine, Stages(), labels=y)
         return self
 
     def transform(self, X: Iterable[Image]) -> NDArray[np.float32]:

@@ -11,11 +11,13 @@ from ._support import registry
 from .descriptors import LBP, Projection, RootSIFT
 from .encoders import (
     Encoder,
+    KernelLRREncoder,
     LLCEncoder,
     LRREncoder,
     LRRWeightEncoder,
     MixtureEncoder,
     SparseEncoder,
+    SupervisedLRREncoder,
     VQEncoder,
 )
 from .features import Channel
@@ -145,6 +147,22 @@ BEYOND = {
             "VLAD",
             "first moments of the same descriptors around their nearest atoms, linear SVM",
             lambda: _moments(lambda: VQEncoder(config.WEIGHT_ATOMS), VLADPooling),
+        ),
+        Method(
+            "KernelLrrSPM",
+            "low-rank codes, max pooling, intersection kernel",
+            lambda: [Channel(LRREncoder(), pooling=MaxPooling("l1"))],
+            kernel="intersection",
+        ),
+        Method(
+            "NonlinearLrrSPM",
+            "low-rank codes in the feature space of the Hellinger kernel, max pooling, linear SVM",
+            lambda: [Channel(KernelLRREncoder(), pooling=MaxPooling())],
+        ),
+        Method(
+            "SupervisedLrrSPM",
+            "low-rank codes over a codebook learned per class, max pooling, linear SVM",
+            lambda: [Channel(SupervisedLRREncoder(), pooling=MaxPooling())],
         ),
     )
 }

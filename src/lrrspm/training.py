@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import column_or_1d
 
 from ._support.stages import Stages
 from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable
-from .pipeline import Engine, encode_images, fit_features, map_vectors
+from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
 from .svm import encode_labels
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def fit_together(
     there are any, nothing is trained: the caller begins again without them.
     Without it the first one raises. A ``store`` of None is the classifiers' own.
     """
-    y = _check_labels(labels, len(images))
+    y = check_labels_of(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
         # Fail before the work, not after it.
         svm = classifier.new_svm()
@@ -75,13 +74,15 @@ def fit_together(
         check_restorable(classifier.new_features(), svm)
         check_labels(encode_labels(y[indices])[0])
     features, owners = _assign_features(classifiers, shared_codebook)
+    if shared_codebook:
+        _refuse_labels(features)
     everything = np.arange(len(images))
     parts = [
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
     store = store or FeatureStore(features[0].cache)
     kept = KeptImages()
-    skipped = fit_features(features, images, parts, engine, stages, skip, store, kept)
+    skipped = fit_features(features, images, parts, engine, stages, skip, store, kept, y)
     if skipped:
         return Together([], skipped)
     kept.close()
@@ -206,8 +207,11 @@ def _assign_features(
     return list(shared.values()), [list(shared).index(key) for key in keys]
 
 
-def _check_labels(labels: ArrayLike, n_images: int) -> NDArray[Any]:
-    y = column_or_1d(labels)
-    if len(y) != n_images:
-        raise ValueError(f"{n_images} images, but {len(y)} labels")
-    return y
+def _refuse_labels(features: Sequence[SpatialPyramidFeatures]) -> None:
+    """Raise ValueError for encoders that would learn from the labels of test images."""
+    for channel in (channel for feature in features for channel in feature.new_channels()):
+        if channel.encoder.uses_labels:
+            raise ValueError(
+                f"{type(channel.encoder).__name__} learns from labels, so one codebook from all "
+                "images would know those of test images; leave out the shared codebook"
+            )

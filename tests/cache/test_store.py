@@ -22,7 +22,7 @@ from tests.conftest import replace_reader
 ANY = Form(("F32", "F64"), (range(1, 10**6),))
 
 
-@pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM"])
+@pytest.mark.parametrize("method", ["LrrSPM", "KernelSPM", "KernelLrrSPM", "NonlinearLrrSPM"])
 def test_model_files_are_the_same_without_cold_warm_and_half_filled(
     image_folder, tmp_path, reads, learned, method
 ):

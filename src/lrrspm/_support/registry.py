@@ -30,11 +30,13 @@ OURS = {
     },
     "projections": {"Projection": "lrrspm.descriptors.projection"},
     "encoders": {
+        "KernelLRREncoder": "lrrspm.encoders.kernel_lrr",
         "LLCEncoder": "lrrspm.encoders.llc",
         "LRREncoder": "lrrspm.encoders.lrr",
         "LRRWeightEncoder": "lrrspm.encoders.weights",
         "MixtureEncoder": "lrrspm.encoders.mixture",
         "SparseEncoder": "lrrspm.encoders.sparse",
+        "SupervisedLRREncoder": "lrrspm.encoders.supervised_lrr",
         "VQEncoder": "lrrspm.encoders.vq",
     },
     "poolings": {

@@ -33,6 +33,9 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     pooled_by: ClassVar[str | None] = None
     """Registered name of the pooling that a channel uses unless it is given another."""
 
+    uses_labels: ClassVar[bool] = False
+    """True where ``fit`` and ``fit_on`` take y, the label of each descriptor's image."""
+
     @property
     def n_atoms(self) -> int:
         """Entries per code, k."""

@@ -84,10 +84,19 @@ class LRREncoder(CodebookEncoder):
                 raise ValueError(f"{name} must be at least 0, got {value}")
 
     def _prepare(self) -> None:
-        self.projection_ = ridge_projection(self.codebook_, self.regularization)
+        self.projection_ = self._project()
         self.total_ = self.projection_.sum(axis=1, dtype=np.float64).astype(np.float32)
 
+    def _project(self) -> NDArray[np.float32]:
+        """Compute ``projection_`` from ``codebook_``."""
+        return ridge_projection(self.codebook_, self.regularization)
+
+    def _represent(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return what is projected of descriptors (n, m): here they themselves."""
+        return X
+
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
+        X = self._represent(X)
         np.matmul(X, self.projection_, out=codes)
         norms = _norms(codes) if self.normalize_codes else None
         if self.threshold > 0:

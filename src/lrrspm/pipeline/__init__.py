@@ -3,12 +3,13 @@
 from .encoding import Encoded, encode_images
 from .engines import Engine, open_engine
 from .fitted import known_sizes
-from .sampling import fit_features
+from .sampling import check_labels_of, fit_features
 from .streaming import map_vectors
 
 __all__ = [
     "Encoded",
     "Engine",
+    "check_labels_of",
     "encode_images",
     "fit_features",
     "known_sizes",

@@ -86,11 +86,11 @@ def encode_images(
                 columns[c].weigh(scale)
         seconds.append(float(spent[2:][own].sum()))
     if skipped:
-        kept = [row for row in range(len(images)) if row not in skipped]
+        good = [row for row in range(len(images)) if row not in skipped]
         for number, matrix in enumerate(matrices):
-            for place, row in enumerate(kept):  # in place: a copy may not fit into memory
+            for place, row in enumerate(good):  # in place: a copy may not fit into memory
                 matrix[place] = matrix[row]
-            matrices[number] = matrix[: len(kept)]
+            matrices[number] = matrix[: len(good)]
     return Encoded(matrices, skipped, seconds)
 
 

@@ -9,8 +9,8 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state, column_or_1d
 
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
@@ -38,13 +38,15 @@ def fit_features(
     skip: bool = False,
     store: FeatureStore | None = None,
     kept: KeptImages | None = None,
+    labels: ArrayLike | None = None,
 ) -> dict[int, str]:
     """Fit several features, each to its own members of images, reading each image once.
 
     Channels with the same descriptor, seed, members and number of samples share
     their sample, and k-means codebooks of one size learned from it.
     ``features[i].fit`` on the members alone gives the same bits. Files are put
-    into ``kept`` for the next pass over them.
+    into ``kept`` for the next pass over them. Labels of the images reach the
+    encoders that use them, and nothing else.
 
     Returns
     -------
@@ -56,6 +58,7 @@ def fit_features(
     stores = Stores(features, store)
     sources = Sources(kept)
     plans = _make_plans(features, members, sources)
+    known = _needed_labels(plans, labels, len(images))
     codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
     with stores.main.timed(stages):
@@ -80,7 +83,7 @@ def fit_features(
     with stages.timed("codebook"):
         for number, plan in enumerate(plans, start=1):
             name = "learning codebook" + (f" {number}" if len(plans) > 1 else "")
-            plan.fit_channels(codebooks, engine, partial(stages.tell, name))
+            plan.fit_channels(codebooks, engine, partial(stages.tell, name), known)
     for number, feature in enumerate(features):
         fitted = {c: channel for plan in plans for o, c, channel in plan.channels if o == number}
         templates = feature.new_channels()
@@ -115,6 +118,26 @@ def _make_plans(
                 plans[key] = _Plan(feature, Draw(source, quota, seed, places, located))
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())
+
+
+def check_labels_of(labels: ArrayLike, n_images: int) -> NDArray[Any]:
+    """Return labels as an array with one per image."""
+    known = column_or_1d(labels)
+    if len(known) != n_images:
+        raise ValueError(f"{n_images} images, but {len(known)} labels")
+    return known
+
+
+def _needed_labels(
+    plans: Sequence[_Plan], labels: ArrayLike | None, n_images: int
+) -> NDArray[Any] | None:
+    """Return one label per image; None where no encoder uses them."""
+    users = [c.encoder for plan in plans for _, _, c in plan.channels if c.encoder.uses_labels]
+    if not users:
+        return None
+    if labels is None:
+        raise ValueError(f"{type(users[0]).__name__} learns from labels, but y is None")
+    return check_labels_of(labels, n_images)
 
 
 class _Rows:
@@ -162,17 +185,19 @@ class _Plan:
         Rows that were drawn, until their codebooks are learned.
     drawn : dict
         Rows found there, by the image's index.
+    sources : list of (int, int)
+        Index of each image that rows came from, and how many.
     """
 
     def __init__(self, owner: SpatialPyramidFeatures, draw: Draw) -> None:
         self.owner, self.draw = owner, draw
         self.channels: list[tuple[int, int, Channel]] = []
         self.rows = _Rows()
-        self.n_described = 0
         self.learned: dict[str, NDArray[Any]] = {}
         self.restored: set[tuple[int, int]] = set()
         self.samples = FeatureStore(None).shelf("samples", None, _CODEBOOKS)
         self.drawn: dict[int, NDArray[np.float32]] = {}
+        self.sources: list[tuple[int, int]] = []
         self._names: dict[str, str] = {}
         self._array_names: dict[tuple[int, int], dict[Place, str]] = {}
 
@@ -188,13 +213,13 @@ class _Plan:
     def called_for(self) -> bool:
         """False for a plan of colors if less than half of its images have color."""
         # Codebooks are learned, and so found in a store, only for plans that were called for.
-        return self.complete or 2 * self.n_described >= len(self.draw.places)
+        return self.complete or 2 * len(self.sources) >= len(self.draw.places)
 
-    def take(self, values: NDArray[np.float32]) -> None:
+    def take(self, index: int, values: NDArray[np.float32]) -> None:
         """Add the descriptors that were drawn from one image, if any."""
         if len(values):
             self.rows.append(values)
-            self.n_described += 1
+            self.sources.append((index, len(values)))
 
     def look_up(self, store: FeatureStore, codebooks: Shelf, digests: Sequence[str | None]) -> None:
         """Take from a store what an earlier run left there."""
@@ -241,7 +266,7 @@ class _Plan:
     def _restore(self, codebooks: Shelf, about: dict[str, Any]) -> None:
         """Take whole channels from a store: those that learn more than a codebook."""
         for owner, number, channel in self.channels:
-            if _recipe(channel) is not None:
+            if _recipe(channel) is not None or channel.encoder.uses_labels:
                 continue
             names = array_names(channel, about)
             self._array_names[owner, number] = names
@@ -250,15 +275,25 @@ class _Plan:
             if arrays and len(arrays) == len(names) and restore_channel(channel, arrays):
                 self.restored.add((owner, number))
 
-    def fit_channels(self, codebooks: Shelf, engine: Engine, progress: Progress) -> None:
+    def fit_channels(
+        self,
+        codebooks: Shelf,
+        engine: Engine,
+        progress: Progress,
+        known: NDArray[Any] | None,
+    ) -> None:
         """Fit the channels; each codebook is learned once."""
         rows = self.rows.values()
+        labels = None
+        if known is not None and self.sources:
+            indices, counts = zip(*self.sources, strict=True)
+            labels = np.repeat(known[list(indices)], counts)
         for owner, number, channel in self.channels:
             recipe, encoder = _recipe(channel), channel.encoder
             if (owner, number) in self.restored:
                 continue
             if recipe is None:
-                channel.fit_on(rows, engine.threads, progress)
+                channel.fit_on(rows, engine.threads, progress, labels)
                 names = self._array_names.get((owner, number), {})
                 for place, array in fitted_arrays(channel).items() if names else ():
                     codebooks.put(names[place], array)
@@ -342,6 +377,6 @@ def _sample(
                 if n in drawn:
                     if unchanged:
                         plan.samples.put(str(plan.draw.places[item.number]), drawn[n])
-                    plan.take(drawn[n])
+                    plan.take(item.number, drawn[n])
                 elif item.number in plan.drawn:
-                    plan.take(plan.drawn.pop(item.number))
+                    plan.take(item.number, plan.drawn.pop(item.number))
