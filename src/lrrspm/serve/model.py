@@ -45,7 +45,7 @@ class Model:
     digest : str
         SHA-256 of the model file.
     seconds, megabytes : float
-        CPU time and memory that an image of the largest size takes once it is decoded.
+        CPU time and memory that explaining an image of full size takes.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
