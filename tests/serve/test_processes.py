@@ -267,15 +267,18 @@ def test_no_process_starts_during_shutdown(held, monkeypatch):
     run(work)
 
 
-def test_unexpected_error_loses_no_worker(monkeypatch):
+def test_unexpected_error_loses_no_worker(monkeypatch, capsys):
+    monkeypatch.setattr(errors, "_printed", {})
+
     async def work(pool, obey):
         with monkeypatch.context() as patch:
-            patch.setattr(asyncio, "open_connection", partial(_fail, RuntimeError("odd")))
+            patch.setattr(asyncio, "open_connection", partial(_fail, RuntimeError()))
             await obey("crash")
             assert list(await obey("pid")) == ["busy"]
         assert done(await obey("pid"))
 
     run(work)
+    assert capsys.readouterr().err == "error: cannot start a worker process: RuntimeError()\n"
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="no limits for other processes")

@@ -252,7 +252,7 @@ class Processes:
                     await asyncio.to_thread(self._start_nursery)
                 return await self._fork()
             except Exception as error:
-                print_error(f"cannot start a worker process: {error or repr(error)}")
+                print_error(f"cannot start a worker process: {str(error) or repr(error)}")
                 return None
 
     async def _fork(self) -> _Link:
