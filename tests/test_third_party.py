@@ -138,6 +138,23 @@ def test_a_model_without_its_package_is_refused_by_the_packages_name(
         load_model(tmp_path / "m.lrrspm")
 
 
+@pytest.mark.parametrize("value", [{"a": 1}, np.zeros(2), [1, {2}], 1j, np.complex128(1)])
+def test_parameters_that_no_file_can_hold_are_named(tiny, colored, tmp_path, monkeypatch, value):
+    """Such a part can be used. The command, which saves, refuses it before any image is read."""
+    monkeypatch.setattr(tiny.SoftEncoder.__init__, "__defaults__", (4, value, None))
+    reason = "this SoftEncoder cannot be saved: its parameter sharpness is a"
+    paths, labels = find_images(colored)
+    monkeypatch.setattr(tiny.SoftEncoder, "encode", lambda self, X, codes: codes.fill(1))
+    model = ImageClassifier(method="TinySPM", random_state=0).fit(paths, labels)
+    with pytest.raises(ValueError, match=reason):
+        model.save(tmp_path / "m.lrrspm")
+    (tmp_path / "none").mkdir()
+    arguments = ["train", str(tmp_path / "none"), "-o", str(tmp_path / "m"), "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--method", "TinySPM"])
+    assert result.exit_code == 1
+    assert reason in json.loads(result.stdout)["error"]
+
+
 def test_command_line(tiny, colored, tmp_path):
     assert "TinySPM" in json.loads(run("methods", "--json"))["methods"]
     model = tmp_path / "m.lrrspm"

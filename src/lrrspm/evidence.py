@@ -12,6 +12,7 @@ from ._support.loops import compiled
 from .cache import same_key
 from .descriptors import LocalDescriptors
 from .features import Image, SpatialPyramidFeatures
+from .pipeline.chunks import compile_reading
 from .svm import SVM, score_columns
 
 
@@ -81,6 +82,7 @@ class Examination:
 
     def __init__(self, features: SpatialPyramidFeatures, svm: SVM, image: Image) -> None:
         self._features, self._svm = features, svm
+        compile_reading()
         pixels = features.read(image)
         self.shape = pixels.shape
         self._parts, vectors, places = [], [], []

@@ -13,11 +13,11 @@ from PIL import Image
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from lrrspm import config, load_model
+from lrrspm import load_model
 from lrrspm.cli import app as commands
 from lrrspm.images import ImageError
 from lrrspm.report import draw as drawing
-from lrrspm.serve import connection, errors, middleware, processes, runner
+from lrrspm.serve import errors
 from lrrspm.serve.app import create_app
 from lrrspm.serve.escaping import escape, escape_all
 from lrrspm.serve.schemas import Limits
@@ -25,7 +25,6 @@ from lrrspm.serve.worker import Worker
 from tests.conftest import HERE
 from tests.serve.servers import encoded, limited, send
 
-DOCUMENT = HERE.parent / "docs" / "serving.md"
 STATIC = HERE.parent / "src" / "lrrspm" / "serve" / "static"
 
 
@@ -368,40 +367,6 @@ def test_page_has_the_colors_of_the_map():
     style = (STATIC / "style.css").read_text()
     assert f"--for: {drawing.FOR};" in style
     assert f"--against: {drawing.AGAINST};" in style
-
-
-def test_documented_limits():
-    text = DOCUMENT.read_text()
-    documented = dict(re.findall(r"\| `--max-([a-z-]+)` \| (\d+) \|", text))
-    assert {name: int(value) for name, value in documented.items()} == {
-        "files": config.SERVE_FILES,
-        "file-mb": config.SERVE_FILE_MB,
-        "request-mb": config.SERVE_REQUEST_MB,
-        "waiting": config.SERVE_WAITING,
-        "seconds": config.SERVE_SECONDS,
-    }
-
-
-@pytest.mark.parametrize(
-    ("words", "value"),
-    [
-        (r"headers must arrive within (\d+) seconds", connection._HEADER_SECONDS),
-        (r"after the first (\d+) seconds", middleware._GRACE_SECONDS),
-        (r"needs at least (\d+) kB per second after the", middleware._MIN_RATE / 1000),
-        (r"dropped after (\d+) seconds", runner._STALL_SECONDS),
-        (r"raises this limit to (\d+)", connection._OPEN_FILES),
-        (r"reads (\d+) uploads at a time", middleware._UPLOADS),
-        (r"at least (\d+) kB per second after 2 seconds", middleware._BUSY_RATE / 1000),
-        (r"kB per second after (\d+) seconds", middleware._BUSY_GRACE_SECONDS),
-        (r"(\d+) MB of memory", processes.MEMORY_BYTES / 1e6),
-        (r"(\d+) seconds of CPU time", processes.CPU_SECONDS),
-        (r"Requests have (\d+) seconds to finish", runner._SHUTDOWN_SECONDS),
-        (r"exits without it (\d+) seconds after the signal", runner._EXIT_SECONDS),
-    ],
-)
-def test_documented_constants(words, value):
-    text = " ".join(DOCUMENT.read_text().split())
-    assert [float(found) for found in re.findall(words, text)] == [value]
 
 
 def test_limits_must_be_positive():

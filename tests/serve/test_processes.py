@@ -5,6 +5,7 @@ import errno
 import gc
 import io
 import os
+import resource
 import signal
 import socket
 from contextlib import asynccontextmanager
@@ -32,9 +33,9 @@ def _fake_model(monkeypatch):
 
 
 @asynccontextmanager
-async def started(count):
+async def started(count, path="model"):
     """Give a function that has a file's command obeyed by one of some processes."""
-    pool = processes.Processes("model", count)
+    pool = processes.Processes(path, count)
     await pool.start()
 
     def obey(command):
@@ -48,11 +49,11 @@ async def started(count):
         pool.close()
 
 
-def run(work, count=1):
+def run(work, count=1, **options):
     """Run a test's coroutine, which gets the processes and that function."""
 
     async def main():
-        async with started(count) as (pool, obey):
+        async with started(count, **options) as (pool, obey):
             return await asyncio.wait_for(work(pool, obey), 60)
 
     return asyncio.run(main())
@@ -144,6 +145,157 @@ def test_killed_processes_are_replaced():
     run(work)
 
 
+@pytest.fixture
+def held(tmp_path):
+    """Give a command that makes a worker sleep, and a coroutine that waits until it does."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    async def asleep():
+        await asyncio.to_thread(lambda: pipe.open("rb").close())
+
+    return f"sleep {pipe}", asleep
+
+
+def test_worker_that_blocks_is_replaced(monkeypatch):
+    """A stopped process uses no CPU time, so only the clock tells."""
+
+    async def work(pool, obey):
+        first = done(await obey("pid"))
+        os.kill(first, signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "ANSWER_SECONDS", 0.0)
+            pool.hello["seconds"] = 0.0
+            assert await obey("pid") == {"busy": processes._LATE}
+        pool.hello["seconds"] = fake_model.SECONDS
+        assert done(await obey("pid")) != first
+        return first
+
+    assert not psutil.pid_exists(run(work))
+
+
+def test_fork_that_blocks_is_given_up(monkeypatch):
+    async def work(pool, obey):
+        nursery = pool._nursery
+        os.kill(nursery.pid, signal.SIGSTOP)
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "FORK_SECONDS", 0.0)
+            assert await obey("crash") == {"busy": processes._LOST}
+        assert nursery.poll() == -signal.SIGKILL
+        assert done(await obey("pid"))
+
+    run(work)
+
+
+def test_load_that_blocks_is_given_up(monkeypatch):
+    monkeypatch.setattr(processes, "LOAD_SECONDS", 0.01)
+    before = psutil.Process().children()
+    with pytest.raises(OSError, match="did not load within"):
+        processes.Processes("stuck", 1)
+    assert psutil.Process().children() == before
+
+
+def test_lost_process_is_not_blamed_on_its_image(held):
+    """All end at once, such as when memory runs out; and all but one, which then overruns."""
+    command, asleep = held
+
+    async def work(pool, obey):
+        job = asyncio.create_task(obey(command))
+        await asleep()
+        os.killpg(pool._nursery.pid, signal.SIGKILL)
+        assert await job == {"busy": processes._LOST}
+        assert done(await obey("pid"))
+        os.kill(pool._nursery.pid, signal.SIGKILL)
+        pool._nursery.wait()
+        assert await obey("crash") == {"busy": processes._LOST}
+        assert await obey("crash") == {"error": processes.OVERRUN}
+
+    run(work)
+
+
+def test_busy_process_of_a_nursery_that_is_replaced(held):
+    command, asleep = held
+
+    async def work(pool, obey):
+        job = asyncio.create_task(obey(command))
+        await asleep()
+        os.kill(pool._nursery.pid, signal.SIGKILL)
+        pool._nursery.wait()
+        await obey("crash")
+        assert await job == {"busy": processes._LOST}
+        assert done(await obey("pid"))
+
+    run(work, count=2)
+
+
+def test_changed_model_is_refused(tmp_path, monkeypatch, capsys):
+    """A nursery that is started again has to load the same model."""
+    monkeypatch.setattr(errors, "_printed", {})
+    path = tmp_path / "model"
+    path.write_text("first")
+
+    async def work(pool, obey):
+        hello = pool.hello
+        path.write_text("second")
+        os.kill(pool._nursery.pid, signal.SIGKILL)
+        pool._nursery.wait()
+        await obey("crash")
+        assert list(await obey("pid")) == ["busy"]
+        path.write_text("first")
+        assert done(await obey("pid"))
+        assert pool.hello == hello
+
+    run(work, path=path)
+    reason = f"{path}: changed since the server started; restart the server"
+    assert capsys.readouterr().err == f"error: cannot start a worker process: {reason}\n"
+
+
+def test_no_process_starts_during_shutdown(held, monkeypatch):
+    command, asleep = held
+
+    async def work(pool, obey):
+        working = asyncio.create_task(obey(command))
+        await asleep()
+        waiting = [asyncio.create_task(obey("pid")) for _ in range(3)]
+        await asyncio.sleep(0)
+        monkeypatch.setattr(pool, "_fork", None)
+        await pool.finish()
+        assert await asyncio.gather(*waiting) == [{"busy": processes._CLOSING}] * 3
+        assert working.cancelled()
+        assert not pool._running
+
+    run(work)
+
+
+def test_unexpected_error_loses_no_worker(monkeypatch, capsys):
+    monkeypatch.setattr(errors, "_printed", {})
+
+    async def work(pool, obey):
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "open_connection", partial(_fail, RuntimeError()))
+            await obey("crash")
+            assert list(await obey("pid")) == ["busy"]
+        assert done(await obey("pid"))
+
+    run(work)
+    assert capsys.readouterr().err == "error: cannot start a worker process: RuntimeError()\n"
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="no limits for other processes")
+def test_nursery_survives_too_many_open_files():
+    async def work(pool, obey):
+        nursery = pool._nursery.pid
+        before = resource.prlimit(nursery, resource.RLIMIT_NOFILE)
+        resource.prlimit(nursery, resource.RLIMIT_NOFILE, (0, before[1]))
+        await obey("crash")
+        assert list(await obey("pid")) == ["busy"]
+        resource.prlimit(nursery, resource.RLIMIT_NOFILE, before)
+        assert done(await obey("pid"))
+        assert pool._nursery.pid == nursery
+
+    run(work)
+
+
 def test_job_of_a_cancelled_request_ends_alone(tmp_path):
     """Its answer does not reach the next request."""
     pipe = tmp_path / "pipe"
@@ -208,7 +360,7 @@ def test_no_process_can_be_started(monkeypatch, capsys):
     )
 
 
-def _fail(error, *_):
+def _fail(error, *_, **__):
     raise error
 
 

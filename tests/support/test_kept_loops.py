@@ -4,16 +4,22 @@ import errno
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from lrrspm import SpatialPyramidFeatures, load_model
 from lrrspm._support import kept_loops
 from lrrspm._support.files import file_digest, machine_fault
 from lrrspm._support.loops import compiled
+from lrrspm.cache import FeatureStore
 from lrrspm.images import ImageError, read_image
+from lrrspm.pipeline.chunks import compile_reading
+from lrrspm.pipeline.engines import open_engine
+from lrrspm.pipeline.unreadable import Unreadable
 
 CODE = """
 import sys
@@ -110,15 +116,32 @@ def test_a_fault_of_the_machine_is_not_blamed_on_an_image(code, tmp_path, monkey
         file_digest(path)
 
 
-def test_what_fails_while_reading_is_compiled_is_not_blamed_on_an_image(monkeypatch):
-    from lrrspm import SpatialPyramidFeatures
+def train(path, _):
+    SpatialPyramidFeatures().fit([path])
 
-    def fail(*_):
-        raise EOFError("Ran out of input")
 
-    from lrrspm.pipeline.chunks import compile_reading
+def try_again(path, _):
+    with open_engine(1) as engine:
+        found = Unreadable(FeatureStore(None))
+        found.try_again(SpatialPyramidFeatures(), [path], [None], engine)
 
+
+def examine(path, model):
+    load_model(model).examine(path)
+
+
+@pytest.mark.parametrize("work", [train, try_again, examine])
+def test_what_fails_while_reading_is_compiled_is_not_blamed_on_an_image(
+    work, model_path, tmp_path, monkeypatch
+):
+    path = tmp_path / "a.ppm"
+    path.write_bytes(b"P6 20 20 255\n" + bytes(1200))
+    reason = "Ran out of input"
     compile_reading.cache_clear()
-    monkeypatch.setattr("lrrspm.images.decoding.weigh_colors", fail)
-    with pytest.raises(EOFError):
-        SpatialPyramidFeatures().fit([np.zeros((20, 20))])
+    monkeypatch.setattr("lrrspm.images.decoding.weigh_colors", partial(fail, EOFError(reason)))
+    with pytest.raises(EOFError, match=reason):
+        work(path, model_path)
+
+
+def fail(error, *_):
+    raise error

@@ -64,12 +64,13 @@ def train(
     from .._support.stages import Stages
     from ..evaluation import train_with_estimate
     from ..images import find_images, warn_about
-    from ..modelfile import describe_parameters
+    from ..modelfile import check_restorable, describe_parameters
 
     classifier = make_classifiers(
         [method], tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
     )[method]
     check_target(output)
+    check_restorable(classifier.new_features(), classifier.new_svm(), saved=True)
     check_report(report, output)
     paths, labels = find_images(folder)
     warn_about(paths, labels)

@@ -47,14 +47,17 @@ def pack(features: SpatialPyramidFeatures, svm: SVM) -> Packed:
     return Packed(description, arrays, requires)
 
 
-def check_restorable(features: SpatialPyramidFeatures, svm: SVM) -> None:
+def check_restorable(features: SpatialPyramidFeatures, svm: SVM, saved: bool = False) -> None:
     """Raise ValueError for unfitted parts with which a model file would be refused.
 
-    Parts that no model file can hold pass: they can be used, but not saved.
+    Parts that no model file can hold pass, unless the model is to be ``saved``: they
+    can be used.
     """
     try:
         description, _ = _describe_all(features, features.new_channels(), svm)
     except UnsavableError:
+        if saved:
+            raise
         return
     try:
         text = json.dumps(description, allow_nan=False)
@@ -107,6 +110,13 @@ def _describe(kind: str, part: Any, requires: dict[str, str]) -> dict[str, Any]:
     # A codebook that was given is among the arrays anyway.
     if "codebook" in parameters:
         described["codebook_given"] = parameters.pop("codebook") is not None
+    for name, value in parameters.items():
+        # A generator in place of a seed is known to be lost.
+        if name != "random_state" and not _is_plain(value):
+            raise UnsavableError(
+                f"models with this {found.name} cannot be saved: its parameter {name} is a "
+                f"{type(value).__name__}; use numbers, text, or lists of them"
+            )
     described["parameters"] = {name: as_json(value) for name, value in parameters.items()}
     if found.package is not None:
         described["package"] = found.package
@@ -114,10 +124,17 @@ def _describe(kind: str, part: Any, requires: dict[str, str]) -> dict[str, Any]:
     return described
 
 
+def _is_plain(value: Any) -> bool:
+    """Return True if a model file can hold a parameter."""
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or as_json(value) is not None
+
+
 def as_json(value: Any) -> Any:
     """Return a parameter as JSON takes it; None for what JSON cannot hold."""
     if isinstance(value, np.generic):
-        return value.item()
+        value = value.item()
     if isinstance(value, (tuple, list)):
         return [as_json(item) for item in value]
     return value if isinstance(value, (int, float, str, bool)) else None

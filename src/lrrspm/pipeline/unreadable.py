@@ -10,6 +10,7 @@ import numpy as np
 from .._support.parallel import ordered_map
 from ..cache import FeatureStore, Form
 from ..images import ImageError
+from .chunks import compile_reading
 from .engines import Engine
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Unreadable:
         """
         known = {None, *(name for name, _ in self._shelf.fetch(digests))}
         suspects = [index for index, digest in enumerate(digests) if digest in known]
+        if suspects:
+            compile_reading()
 
         def reason(index: int) -> str | None:
             try:

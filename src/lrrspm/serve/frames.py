@@ -11,8 +11,8 @@ import struct
 from typing import Any, BinaryIO
 
 _HEAD = struct.Struct("<II")
-READY = b"+"
-"""What a worker sends before its first frame."""
+FORK = b"+"
+"""What the server sends along with the socket of a worker to fork."""
 
 
 def pack(content: dict[str, Any], size: int = 0) -> bytes:

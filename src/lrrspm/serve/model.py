@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import time
@@ -41,14 +42,19 @@ class Model:
         Class names as the API has them.
     card : dict
         Facts about the model, see :class:`lrrspm.serve.schemas.ModelCard`.
+    digest : str
+        SHA-256 of the model file.
     seconds, megabytes : float
-        CPU time and memory that an image of the largest size takes once it is decoded.
+        CPU time and memory that explaining an image of full size takes.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.digest = _digest(path)
         self.classifier = load_model(path)
         self.labels = escape_all(self.classifier.classes_.tolist())
         self.card = self._describe(path)
+        if _digest(path) != self.digest:
+            raise ValueError(f"{os.fspath(path)}: changed while it was loaded; try again")
         self._warm_up()
 
     def answer(self, job: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
@@ -131,6 +137,14 @@ class Model:
             self.explain(file, None, preview=True, patches=True)
         self.seconds = time.process_time() - start
         self.megabytes = max(0.0, peak_memory() - held)
+
+
+def _digest(path: str | os.PathLike[str]) -> str | None:
+    """Return the SHA-256 of a model file; None for what is no file, which does not load."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _encode(image: Image.Image, kind: str, **options: Any) -> str:

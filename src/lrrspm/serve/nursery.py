@@ -50,11 +50,14 @@ def main(settings: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system forgets workers that end
     gc.collect()
     gc.freeze()
-    control.sendall(frames.pack({"card": model.card, "labels": model.labels}))
+    hello = {"card": model.card, "labels": model.labels, "digest": model.digest}
+    control.sendall(frames.pack({**hello, "seconds": seconds}))
     while True:
         message, handles, _, _ = socket.recv_fds(control, 1, 1)
         if not message:  # the server has ended, however it did
             os.killpg(0, signal.SIGKILL)
+        if not handles:  # too many open files; the server sees its end of the connection closed
+            continue
         try:
             child = os.fork()
         except OSError:  # the server sees its end of the connection closed
@@ -80,7 +83,7 @@ def _work(model: Model, connection: socket.socket, memory: int, seconds: int) ->
     _limit(resource.RLIMIT_AS, loaded + memory)
     _limit(resource.RLIMIT_CORE, 0)
     stream = connection.makefile("rb")
-    connection.sendall(frames.READY)
+    connection.sendall(frames.pack({"pid": os.getpid()}))
     last = False
     while not last:
         job, content = frames.read(stream)

@@ -24,6 +24,15 @@ from .errors import print_error
 MEMORY_BYTES = 300 * 10**6
 CPU_SECONDS = 5
 OVERRUN = "takes too much time or memory to decode"
+# Wall-clock seconds for what should take none: a process that blocks uses no CPU time. An answer
+# has them on top of its CPU seconds; loading a model may have to compile.
+ANSWER_SECONDS = 30.0
+FORK_SECONDS = 10.0
+LOAD_SECONDS = 300.0
+_NONE = "No worker process can be started; try again"
+_LOST = "The worker process was lost; try again"
+_LATE = "The worker process did not answer; try again"
+_CLOSING = "The server is shutting down"
 # Bytes of an answer that are read at a time.
 _BUFFER = 2**20
 _START = (
@@ -93,14 +102,16 @@ class Threads:
 
 
 class _Link(NamedTuple):
-    """Connection to a worker process."""
+    """Connection to a worker process, its number, and the process that forked it."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    pid: int
+    nursery: subprocess.Popen[bytes]
 
 
 class Processes:
-    """Processes with limits on memory and CPU time; one that overruns is replaced.
+    """Processes with limits on memory and time; one that overruns is replaced.
 
     Parameters
     ----------
@@ -133,17 +144,29 @@ class Processes:
             )
         self._end = weakref.finalize(self, _end, self._nursery, self._control)
         try:
-            with self._control.makefile("rb") as stream:
-                self.hello, _ = frames.read(stream)
-        except EOFError:
-            self.close()
-            raise OSError("the process of the model ended while it loaded the model") from None
-        except BaseException:  # Ctrl-C
+            hello = self._read_hello()
+        except BaseException:  # also Ctrl-C
             self.close()
             raise
-        if "error" in self.hello:
-            self.close()
-            raise ValueError(self.hello["error"])
+        self.hello = self.hello or hello
+
+    def _read_hello(self) -> dict[str, Any]:
+        """Wait until the model is loaded; refuse another one than was loaded first."""
+        self._control.settimeout(LOAD_SECONDS)
+        try:
+            with self._control.makefile("rb") as stream:
+                hello, _ = frames.read(stream)
+        except EOFError:
+            raise OSError("the process of the model ended while it loaded the model") from None
+        except TimeoutError:
+            raise OSError(f"the model did not load within {LOAD_SECONDS:g} seconds") from None
+        self._control.setblocking(False)
+        if "error" in hello:
+            raise ValueError(hello["error"])
+        if self.hello and hello["digest"] != self.hello["digest"]:
+            path = self._settings["path"]
+            raise ValueError(f"{path}: changed since the server started; restart the server")
+        return hello
 
     def close(self) -> None:
         self._end()
@@ -154,7 +177,7 @@ class Processes:
         self._opening = asyncio.Lock()
         self._idle: asyncio.LifoQueue[_Link | None] = asyncio.LifoQueue()
         for _ in range(self._count):
-            self._idle.put_nowait(await self._open())
+            self._idle.put_nowait(await self._replace(None))
 
     async def finish(self) -> None:
         self._closing = True
@@ -163,9 +186,13 @@ class Processes:
         await asyncio.gather(*self._running, return_exceptions=True)
         while not self._idle.empty():
             _drop(self._idle.get_nowait())
+        self._idle.put_nowait(None)  # wakes those that wait, one after another
 
     async def run(self, job: dict[str, Any], upload: UploadFile) -> dict[str, Any]:
         link = await self._idle.get()
+        if self._closing:
+            self._idle.put_nowait(link)  # for the next one that waits
+            return {"busy": _CLOSING}
         # A job that has begun goes on without its request: its answer has to be read.
         task = asyncio.create_task(self._do(link, job, upload))
         self._running.add(task)
@@ -175,54 +202,80 @@ class Processes:
     async def _do(
         self, link: _Link | None, job: dict[str, Any], upload: UploadFile
     ) -> dict[str, Any]:
-        usable = False
         try:
-            if link is None or link.reader.at_eof():  # it ended while idle
-                _drop(link)
-                link = await self._open()
+            if link is None or link.reader.at_eof() or link.nursery is not self._nursery:
+                link = await self._replace(link)  # it ended while idle
             if link is None:
-                return {"busy": "No worker process can be started; try again"}
+                return {"busy": _NONE}
             try:
                 content = await upload.read()
             except ValueError:  # the request has ended, and closed its upload
-                usable = True
                 return {"busy": "The request has ended"}
+            used, link = link, None
+            answer = await self._ask(used, job, content)
+            link = await self._replace(used) if answer.pop("last") else used
+            # An overrun ends one process. Where the process that forks is gone too, or forks no
+            # more, the image is not to blame.
+            if answer == {"error": OVERRUN} and (link is None or link.nursery is not used.nursery):
+                return {"busy": _LOST}
+            return answer
+        finally:
+            self._idle.put_nowait(link)
+
+    async def _ask(self, link: _Link, job: dict[str, Any], content: bytes) -> dict[str, Any]:
+        """Have a job done; ``last`` is True in the answer if the worker is of no more use."""
+        usable = False
+        try:
             link.writer.write(frames.pack(job, len(content)))
             link.writer.write(content)
-            answer = await frames.read_answer(link.reader)
-            usable = not answer.pop("last")
+            async with asyncio.timeout(self.hello["seconds"] + ANSWER_SECONDS):
+                answer = await frames.read_answer(link.reader)
+            usable = True
             return answer
         except (EOFError, ConnectionError):
-            return {"error": OVERRUN}
+            return {"error": OVERRUN, "last": True}
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(link.pid, signal.SIGKILL)
+            return {"busy": _LATE, "last": True}
         finally:
             if not usable:
                 _drop(link)
-                link = None if self._closing else await self._open()
-            self._idle.put_nowait(link)
 
-    async def _open(self) -> _Link | None:
-        """Have a worker forked; return None if that is not possible now."""
+    async def _replace(self, link: _Link | None) -> _Link | None:
+        """Have a worker forked in place of another; return None if that is not possible now."""
+        _drop(link)
         async with self._opening:
             try:
                 if self._nursery.poll() is not None:
                     self.close()
                     await asyncio.to_thread(self._start_nursery)
                 return await self._fork()
-            except (EOFError, OSError, ValueError) as error:
-                print_error(f"cannot start a worker process: {error}")
+            except Exception as error:
+                print_error(f"cannot start a worker process: {str(error) or repr(error)}")
                 return None
 
     async def _fork(self) -> _Link:
         ours, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(self._control, [frames.READY], [theirs.fileno()])
-        link = _Link(*await asyncio.open_connection(sock=ours, limit=_BUFFER))
         try:
-            await link.reader.readexactly(1)
+            with theirs:
+                socket.send_fds(self._control, [frames.FORK], [theirs.fileno()])
+            reader, writer = await asyncio.open_connection(sock=ours, limit=_BUFFER)
         except BaseException:
-            _drop(link)
+            ours.close()
             raise
-        return link
+        try:
+            async with asyncio.timeout(FORK_SECONDS):
+                hello = await frames.read_answer(reader)
+            return _Link(reader, writer, hello["pid"], self._nursery)
+        except BaseException as error:
+            writer.close()
+            if isinstance(error, EOFError):
+                raise OSError("the process of the model cannot fork") from None
+            if isinstance(error, TimeoutError):
+                self.close()
+                raise OSError(f"none was forked within {FORK_SECONDS:g} seconds") from None
+            raise
 
 
 def _drop(link: _Link | None) -> None:
