@@ -16,16 +16,22 @@ PATCH_SIZE = 16
 PATCH_SIZES, STEPS = (32, 48, 64), (6, 6, 8)
 """Patch sizes of RootSIFT in pixels, and the distance between patches of each."""
 
+SMALL_PATCH_SIZES, SMALL_STEPS = (16, 24), (6, 6)
+"""Patch sizes of the second RootSIFT of the preset best, and their distances."""
+
+OPPONENT_PATCH_SIZES, OPPONENT_STEPS = (32, 48), (8, 8)
+"""Patch sizes of OpponentSIFT in the preset best, and their distances."""
+
 LBP_PATCH_SIZES, LBP_STEPS, LBP_RADII = (24, 32), (6, 8), (1, 2)
 """Patch sizes of local binary patterns, their distances, and the radii."""
 
 COLOR_PATCH_SIZES, COLOR_STEPS = (24, 32, 48), (8, 10, 12)
 """Patch sizes of local color statistics, and the distance between patches of each."""
 
-REGIONS = (1, (3, 1), 2)
-"""Grids of LrrFV: the whole image, three strips, two by two cells."""
+REGIONS = (1, 4)
+"""Grids of moments: the whole image, and four by four cells."""
 
-N_COMPONENTS = 80
+N_COMPONENTS = 62
 """Principal components of descriptors."""
 
 POSITION = 0.3
@@ -41,6 +47,9 @@ FV and VLAD have as many atoms."""
 
 POSTERIORS = 1e-4
 """Share of the largest posterior below which others become 0."""
+
+BALANCED_ATOMS = 32
+"""Atoms of the preset balanced."""
 
 REGULARIZATION = 0.7
 """The paper's lambda."""

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support import registry
-from ._support.halves import in_precision
+from ._support.halves import in_precision, widen_columns
 from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
@@ -346,7 +346,7 @@ class SpatialPyramidFeatures(
         check_is_fitted(self)
         with open_engine(self.n_jobs) as engine:
             found = encode_images([self], check_images(X), engine, Stages()).matrices[0]
-        return found.astype(np.float32, copy=False)
+        return found if found.dtype == np.float32 else widen_columns(found, 0, found.shape[1])
 
     def new_channels(self) -> list[Channel]:
         """Return unfitted channels of our own, every part named."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from . import config
 from ._support import registry
-from .descriptors import LBP, Projection, RootSIFT
+from .descriptors import LBP, Descriptor, LocalColor, OpponentSIFT, Projection, RootSIFT
 from .encoders import (
     Encoder,
     KernelLRREncoder,
@@ -136,12 +136,12 @@ BEYOND = {
         Method(
             "LrrFV",
             "moments of RootSIFT and binary patterns, weighted by low-rank codes, linear SVM",
-            lambda: _moments(LRRWeightEncoder, MomentPooling),
+            lambda: _moments(LRRWeightEncoder),
         ),
         Method(
             "FV",
             "the same moments, weighted by posteriors of a Gaussian mixture (Fisher vectors)",
-            lambda: _moments(MixtureEncoder, MomentPooling),
+            lambda: _moments(MixtureEncoder),
         ),
         Method(
             "VLAD",
@@ -169,23 +169,62 @@ BEYOND = {
 """Methods beyond the paper, still subject to change."""
 
 
-def _moments(encoder: Callable[[], Encoder], pooling: Callable[[], Pooling]) -> list[Channel]:
-    """Build the channels of LrrFV, with the encoder and pooling of one of its peers."""
+def _moments(
+    encoder: Callable[[], Encoder],
+    pooling: Callable[[], Pooling] = MomentPooling,
+    descriptors: Sequence[Descriptor] | None = None,
+) -> list[Channel]:
+    """Build channels of moments; those that read color are left out where there is none."""
     return [
-        Channel(encoder(), descriptor, pooling(), config.REGIONS, projection=Projection())
-        for descriptor in (RootSIFT(), LBP())
-    ]
+        Channel(
+            encoder(), descriptor, pooling(), config.REGIONS, projection=Projection(),
+            when="color" if descriptor.color else None,
+        )
+        for descriptor in descriptors or (RootSIFT(), LBP())
+    ]  # fmt: skip
+
+
+PRESETS = {
+    method.name: method
+    for method in (
+        Method(
+            "fast",
+            "LrrSPM, as in the paper: the smallest models and the most images per second",
+            METHODS["LrrSPM"].build,
+        ),
+        Method(
+            "balanced",
+            "LrrFV with few atoms: far more accurate, and still trained in seconds",
+            lambda: _moments(lambda: LRRWeightEncoder(config.BALANCED_ATOMS)),
+        ),
+        Method(
+            "best",
+            "LrrFV over small and large patches, and over colors where images have them",
+            lambda: _moments(
+                LRRWeightEncoder,
+                descriptors=(
+                    RootSIFT(),
+                    RootSIFT(config.SMALL_PATCH_SIZES, config.SMALL_STEPS),
+                    LBP(),
+                    OpponentSIFT(config.OPPONENT_PATCH_SIZES, config.OPPONENT_STEPS),
+                    LocalColor(),
+                ),
+            ),
+        ),
+    )
+}
+"""What to pick by need: speed, accuracy, or both."""
 
 
 def method_names() -> list[str]:
     """Return the names of all methods, those of other packages last."""
-    own = [*METHODS, *BEYOND]
+    own = [*PRESETS, *METHODS, *BEYOND]
     return [*own, *(name for name in registry.others("methods") if name not in own)]
 
 
 def find_method(name: str) -> Method:
     """Return a method by its name, also one that another package registers."""
-    own = {**METHODS, **BEYOND}
+    own = {**PRESETS, **METHODS, **BEYOND}
     if name in own:
         return own[name]
     try:

@@ -115,6 +115,7 @@ def _block_histograms(
     out = np.zeros((rows, columns, N_PATTERNS), np.float32)
     codes, weights = np.empty(width, np.int32), np.empty(width, np.float32)
     padded = np.empty((3, width + 2 * radius), np.float32)
+    zero, none = np.float32(0), np.int32(0)
     for y in range(top, top + rows * step):
         for line in range(3):
             source = image[min(max(y + (line - 1) * radius, 0), height - 1)]
@@ -124,28 +125,32 @@ def _block_histograms(
                 row[radius + width + x] = source[width - 1]
             row[radius : radius + width] = source
         above, center, below = padded[0], padded[1], padded[2]
-        codes[:] = 0
-        weights[:] = 0
-        for n in range(8):
-            if n < 3:
-                line, shift = above, n * radius
-            elif n == 3:
-                line, shift = center, 2 * radius
-            elif n < 7:
-                line, shift = below, (6 - n) * radius
-            else:
-                line, shift = center, 0
-            bit = np.int32(1 << n)
-            for x in range(width):
-                difference = line[x + shift] - center[x + radius]
-                codes[x] |= bit if difference > np.float32(0) else np.int32(0)
-                weights[x] += abs(difference)
+        # Around the pixel from the upper left, clockwise.
+        up, right, down = above[radius:], center[2 * radius :], below[radius:]
+        corner, low = above[2 * radius :], below[2 * radius :]
+        middle = center[radius:]
         for x in range(width):
+            value = middle[x]
+            a, b, c, d = above[x] - value, up[x] - value, corner[x] - value, right[x] - value
+            e, f, g, h = low[x] - value, down[x] - value, below[x] - value, center[x] - value
+            codes[x] = (
+                (np.int32(1) if a > zero else none)
+                | (np.int32(2) if b > zero else none)
+                | (np.int32(4) if c > zero else none)
+                | (np.int32(8) if d > zero else none)
+                | (np.int32(16) if e > zero else none)
+                | (np.int32(32) if f > zero else none)
+                | (np.int32(64) if g > zero else none)
+                | (np.int32(128) if h > zero else none)
+            )
+            total = abs(a) + abs(b) + abs(c) + abs(d) + abs(e) + abs(f) + abs(g) + abs(h)
             # Less than a fortieth of a gray level is rounding, as resizing leaves it on flat areas.
-            weights[x] = weights[x] if weights[x] >= _LEAST else np.float32(0)
+            weights[x] = total if total >= _LEAST else zero
         target = out[(y - top) // step]
-        for x in range(left, left + columns * step):
-            target[(x - left) // step, bins[codes[x]]] += weights[x]
+        for column in range(columns):
+            histogram = target[column]
+            for x in range(left + column * step, left + (column + 1) * step):
+                histogram[bins[codes[x]]] += weights[x]
     return out
 
 
