@@ -13,7 +13,7 @@ STEP = 6
 PATCH_SIZE = 16
 """Side of a patch in pixels, a multiple of 4."""
 
-PATCH_SIZES, STEPS = (32, 48, 64), (6, 6, 8)
+PATCH_SIZES, STEPS = (32, 48, 64), (8, 8, 8)
 """Patch sizes of RootSIFT in pixels, and the distance between patches of each."""
 
 SMALL_PATCH_SIZES, SMALL_STEPS = (16, 24), (6, 6)
