@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-browser lint bench paper readme screenshots fuzz clean
+.PHONY: demo test test-lowest test-browser lint bench paper beyond readme screenshots fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -41,6 +41,10 @@ bench: $(VENV)/bench
 
 paper: $(VENV)/test
 	$(BIN)/lrrspm paper all --results benchmarks/results/paper -o docs/results.md
+
+beyond: $(VENV)/test
+	$(BIN)/python -m benchmarks.beyond
+	$(BIN)/python -m benchmarks.readme
 
 readme: $(VENV)/test
 	$(BIN)/python -m benchmarks.readme

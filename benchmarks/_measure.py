@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lrrspm._support.environment import describe_environment, versions
+from lrrspm._support.environment import describe_environment, short_commit, versions
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -88,6 +88,15 @@ def made_image(height: int, width: int, seed: int = 0) -> NDArray[np.float32]:
 def environment() -> dict[str, Any]:
     """Return commit, machine and versions, those of the peers too."""
     return {**describe_environment(), "peers": versions(PEERS)}
+
+
+def describe_source(environment: dict[str, Any]) -> str:
+    """Return commit, machine and versions in a line."""
+    return (
+        f"commit {short_commit(environment)}, "
+        f"{environment['cores']} cores of an {environment['cpu']}, "
+        f"Python {environment['python']}, NumPy {environment['packages']['numpy']}"
+    )
 
 
 def save(name: str, result: dict[str, Any]) -> None:

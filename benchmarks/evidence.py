@@ -112,7 +112,9 @@ def measure_falls(name: str, train_per_class: int) -> dict[str, tuple[float, flo
     """For each way to cover, the mean fall for the strongest and for a random fifth."""
     paths, labels = map(np.array, find_images(data_folder(name)))
     train = split_by_class(labels, train_per_class, seed=0)
-    model = ImageClassifier(random_state=0, n_jobs=-1).fit(paths[train].tolist(), labels[train])
+    model = ImageClassifier(method="LrrSPM", random_state=0, n_jobs=-1).fit(
+        paths[train].tolist(), labels[train]
+    )
     rng = np.random.default_rng(0)
     tested = rng.permutation(np.setdiff1d(np.arange(len(paths)), train))[:N_IMAGES]
     falls: dict[str, list[tuple[float, float]]] = {}

@@ -14,7 +14,8 @@ from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
 from .__main__ import SCRIPTS
-from ._measure import RESULTS, ROOT
+from ._measure import RESULTS, ROOT, describe_source
+from .beyond_tables import costs_table, peers_table, presets_table, short_presets_table
 
 PAGES = tuple(
     ROOT / name
@@ -22,6 +23,7 @@ PAGES = tuple(
         "README.md",
         "docs/speed.md",
         "docs/evidence.md",
+        "docs/beyond.md",
         "docs/future-work.md",
         "docs/reliability.md",
     )
@@ -74,6 +76,10 @@ def tables() -> dict[str, str]:
         "speed": speed_table(scripts=tuple(name for name in SCRIPTS if name != "evidence")),
         "headlines": speed_table(HEADLINES),
         "evidence": speed_table(scripts=("evidence",)),
+        "presets": presets_table(),
+        "short-presets": short_presets_table(),
+        "costs": costs_table(),
+        "peers": peers_table(),
     }
 
 
@@ -190,11 +196,7 @@ def _read(name: str) -> dict[str, Any]:
 
 def _source(name: str, environment: dict[str, Any]) -> str:
     """Return where numbers come from; without a name only commit, machine and versions."""
-    made = (
-        f": commit {short_commit(environment)}, "
-        f"{environment['cores']} cores of an {environment['cpu']}, "
-        f"Python {environment['python']}, NumPy {environment['packages']['numpy']}."
-    )
+    made = f": {describe_source(environment)}."
     return f"From `benchmarks/results/{name}`{made}" if name else made
 
 

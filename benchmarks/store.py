@@ -38,7 +38,7 @@ def run() -> dict[str, Any]:
 
         def train(kind: str, cache: Path | None) -> None:
             spent = Stages()
-            model = ImageClassifier(n_jobs=-1, random_state=0, cache=cache)
+            model = ImageClassifier(method="LrrSPM", n_jobs=-1, random_state=0, cache=cache)
             train_with_estimate(paths, labels, model, stages=spent)
             model.save(folder / "model")
             models[kind] = hashlib.sha256((folder / "model").read_bytes()).hexdigest()

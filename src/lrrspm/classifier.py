@@ -47,7 +47,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         The encoder of a method with one channel; None is the method's own.
     method : str or None
         A name that ``lrrspm methods`` lists: which channels, and which kernel.
-        None is LrrSPM; or, with an encoder, that encoder over the pyramid, its
+        None is balanced; or, with an encoder, that encoder over the pyramid, its
         codes pooled as its own method does it, and the linear SVM.
     channels : list of Channel or None
         Channels instead of an encoder or the method's.

@@ -66,8 +66,11 @@ SPARSITY = 0.15
 RIDGE = 1e-4
 """Weight of the squared l2 norm in sparse coding, and of the trace in LLC."""
 
-METHOD = "LrrSPM"
+METHOD = "balanced"
 """The method that is used unless another is named."""
+
+PAPER_METHOD = "LrrSPM"
+"""The paper's own method."""
 
 LEVELS = (1, 2, 4)
 """Cells along each side, one number per pyramid level."""

@@ -51,9 +51,12 @@ def _flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 @command
 def methods(as_json: Json = False) -> None:
-    """List the methods that --method takes.
+    """List the presets and methods that --method takes.
 
-    Example: lrrspm evaluate images --method LLC
+    Pick a preset by need: fast, balanced (the default) or best. The others are
+    the paper's seven methods, and those beyond it.
+
+    Example: lrrspm train images -o my.lrrspm --method best
     """
     from rich.table import Table
 

@@ -72,7 +72,11 @@ DataDir = Annotated[
 
 MethodName = Annotated[
     str,
-    typer.Option("--method", help="A name that 'lrrspm methods' lists.", rich_help_panel="Method"),
+    typer.Option(
+        "--method",
+        help="fast, balanced or best; or a method that 'lrrspm methods' lists.",
+        rich_help_panel="Method",
+    ),
 ]
 Penalty = Annotated[
     float, typer.Option("--C", help="Penalty of the SVM.", rich_help_panel="Method")

@@ -24,7 +24,7 @@ _METHODS = {
     "LLC": ("signed_max", "l2", True, None),
 }
 _PARAMETERS: dict[str, Any] = {
-    "method": config.METHOD,
+    "method": config.PAPER_METHOD,
     "step": config.STEP,
     "patch_size": config.PATCH_SIZE,
     "max_side": config.MAX_SIDE,

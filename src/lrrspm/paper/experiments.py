@@ -107,13 +107,13 @@ def table_rows(table: str, options: Options) -> dict[str, dict[str, Any]]:
     """Return the rows of a table: names, and what each changes in a setting."""
     methods = [m for m in METHODS if m in options.methods]
     if table == "table3":
-        methods = [m for m in methods if m == config.METHOD]
+        methods = [m for m in methods if m == config.PAPER_METHOD]
     rows: dict[str, dict[str, Any]] = {method: {"method": method} for method in methods}
-    if config.METHOD in methods and table not in ("table3", "table10"):
+    if config.PAPER_METHOD in methods and table not in ("table3", "table10"):
         usual = {"codebook": options.codebook, "normalize_codes": options.normalize_codes}
         for name, changes in EXTRA_ROWS.items():
             if not changes.items() <= usual.items():
-                rows[name] = {"method": config.METHOD, **changes}
+                rows[name] = {"method": config.PAPER_METHOD, **changes}
     return rows
 
 
@@ -267,7 +267,7 @@ def _structure(part: str, options: Options) -> Any:
         return copies(options)
     if part == "scaling":
         return scaling(options)
-    if config.METHOD not in options.methods:
+    if config.PAPER_METHOD not in options.methods:
         return []
     if part == "figure4":
         return curves(options)

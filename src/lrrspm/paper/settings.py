@@ -72,7 +72,7 @@ class Setting:
     dataset: str
     train_per_class: int
     split: int = 0
-    method: str = config.METHOD
+    method: str = config.PAPER_METHOD
     codebook: str = ALL_IMAGES
     codebook_size: int = config.CODEBOOK_SIZE
     n_samples: int = config.N_SAMPLES

@@ -177,7 +177,7 @@ def _both_readings(results: Results, options: Options) -> Iterator[tuple[str, Ce
         found = cells(table, results, options)
         for title, normalized in found.get(NORMALIZED, {}).items():
             if not title.endswith(", s"):
-                yield f"table {table[5:]}, {title}", found[config.METHOD][title], normalized
+                yield f"table {table[5:]}, {title}", found[config.PAPER_METHOD][title], normalized
 
 
 def say_agreement(results: Results, options: Options) -> list[str]:
@@ -199,7 +199,7 @@ def say_agreement(results: Results, options: Options) -> list[str]:
 
 def _paper(dataset: str, train: int) -> dict[str, Any] | None:
     table = next(t for t, columns in TABLES.items() if Column(dataset, train) in columns)
-    return published(table, row=config.METHOD, dataset=dataset, train_per_class=train)
+    return published(table, row=config.PAPER_METHOD, dataset=dataset, train_per_class=train)
 
 
 def _overall(results: Results, settings: Sequence[Setting]) -> Cell:

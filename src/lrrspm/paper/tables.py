@@ -201,7 +201,7 @@ def _title(table: str, column: Column, options: Options) -> str:
 
 
 def _published(table: str, row: str, column: Column) -> dict[str, Any] | None:
-    where: dict[str, Any] = {"row": config.METHOD if row in experiments.EXTRA_ROWS else row}
+    where: dict[str, Any] = {"row": config.PAPER_METHOD if row in experiments.EXTRA_ROWS else row}
     where["dataset"] = column.dataset
     if table != "table10":
         where |= {"train_per_class": column.train_per_class, "codebook_size": column.codebook_size}

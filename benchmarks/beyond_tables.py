@@ -1,0 +1,135 @@
+"""Tables of docs/beyond.md, from results/beyond.jsonl and the paper's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lrrspm.paper.published import read_published
+
+from ._measure import describe_source
+from .beyond import PEERS, PRESETS, SETS, rows
+
+# Accuracies that others published without pretrained weights, and where.
+ELSEWHERE = {
+    "LS (100)": (
+        "88.2 (spatial Fisher vectors [1]), 91.1 (learned regions and Fisher vectors [2])"
+    ),
+    "Caltech101 (30)": "78.7 (VLAD with positions [3]), 82.5 (M-HMP [4]), 84.3 (many kernels [5])",
+}
+
+# Linear SVM on the frozen features of EfficientNet-Lite0, pretrained on ImageNet.
+PRETRAINED = {
+    "LS (100)": 92.2,
+    "Caltech101 (30)": 92.2,
+    "Yale B (10)": 85.5,
+    "Yale B (30)": 93.9,
+    "COIL20 (10)": 99.6,
+    "COIL20 (20)": 99.9,
+    "elpv (100)": 83.1,
+}
+
+
+def presets_table() -> str:
+    """Return accuracies of the presets beside the paper's, others' and a pretrained network's."""
+    found = _found()
+    lines = [
+        "| data set (training images per class) | `fast` | `balanced` | `best` | "
+        "the paper's best | elsewhere, without pretrained weights | pretrained network |",
+        "|---|" + "---|" * 6,
+    ]
+    for title in SETS:
+        network = PRETRAINED.get(title)
+        others = [_papers_best(title), ELSEWHERE.get(title, ""), "" if network is None else network]
+        cells = [_accuracy(found.get((title, method))) for method in PRESETS]
+        lines.append(f"| {title} | " + " | ".join(map(str, [*cells, *others])) + " |")
+    return "\n".join([*lines, "", _sources(PRESETS)])
+
+
+def short_presets_table() -> str:
+    """Return accuracies of the presets and what they cost, for the README."""
+    found = _found()
+    lines = [
+        "| data set (training images per class) | `fast` | `balanced` | `best` | "
+        "pretrained network |",
+        "|---|---|---|---|---|",
+    ]
+    for title in SETS:
+        cells = [_accuracy(found.get((title, method))) for method in PRESETS]
+        lines.append(f"| {title} | " + " | ".join([*cells, str(PRETRAINED.get(title, ""))]) + " |")
+    return "\n".join([*lines, "", _sources(PRESETS)])
+
+
+def costs_table() -> str:
+    """Return seconds, memory and model size of the presets."""
+    found = _found()
+    lines = [
+        "| data set (training images per class) | preset | training, s | test images per second | "
+        "peak memory, GB | model, MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for title in SETS:
+        for method in PRESETS:
+            row = found.get((title, method))
+            if row is None:
+                continue
+            rate = row["tested"] / row["predict_seconds"]
+            lines.append(
+                f"| {title} | {method} | {row['fit_seconds']:.1f} | {rate:.0f} | "
+                f"{row['peak_bytes'] / 1e9:.2f} | {row['model_bytes'] / 1e6:.1f} |"
+            )
+    return "\n".join([*lines, "", _sources(PRESETS)])
+
+
+def peers_table() -> str:
+    """Return LrrFV beside Fisher vectors and VLAD: accuracy, and seconds over LrrFV's."""
+    found = _found()
+    lines = ["| data set | " + " | ".join(PEERS) + " |", "|---|" + "---|" * len(PEERS)]
+    for title, (_, _, methods) in SETS.items():
+        if PEERS[0] not in methods:
+            continue
+        own = found.get((title, PEERS[0]))
+        cells = []
+        for method in PEERS:
+            row = found.get((title, method))
+            cell = _accuracy(row)
+            if row is not None and own is not None:
+                ratios = [row[k] / own[k] for k in ("fit_seconds", "predict_seconds")]
+                cell += f" ({ratios[0]:.2g}, {ratios[1]:.2g})"
+            cells.append(cell)
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, "", _sources(PEERS)])
+
+
+def _found() -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["set"], row["method"]): row for row in rows()}
+
+
+def _accuracy(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "not run"
+    return f"{np.mean(row['accuracies']):.1f} ± {np.std(row['accuracies'], ddof=1):.1f}"
+
+
+def _papers_best(title: str) -> str:
+    name, per_class, _ = SETS[title]
+    cells = [
+        cell
+        for table in read_published().values()
+        for cell in table.get("cells", [])
+        if cell.get("dataset") == name and cell.get("train_per_class") == per_class
+        and cell.get("codebook_size") == 256 and cell.get("accuracy") is not None
+    ]  # fmt: skip
+    if not cells:
+        return ""
+    best = max(cells, key=lambda cell: cell["accuracy"])
+    return f"{best['accuracy']:.1f} ({best['row']})"
+
+
+def _sources(methods: Sequence[str]) -> str:
+    kept = [row for row in rows() if row["method"] in methods]
+    environments = {row["environment"]["commit"]: row["environment"] for row in kept}
+    found = "; ".join(describe_source(one) for one in environments.values())
+    return f"From `benchmarks/results/beyond.jsonl`: {found or 'no rows'}."
