@@ -127,6 +127,10 @@ def test_models_keep_the_choice(tmp_path, monkeypatch, n_colored, n_channels):
     expected = model.decision_function(images)
     np.testing.assert_array_equal(loaded.decision_function(images), expected)
     assert len(loaded.new_channels()) == n_channels
+    for image in (images[0], np.full((30, 30), 0.4)):  # a gray one too
+        found = loaded.explain(image, "b")
+        assert found.score == pytest.approx(loaded.decision_function([image])[0], abs=1e-5)
+        assert found.map.sum() == pytest.approx(found.score - found.intercept, abs=1e-4)
     np.testing.assert_array_equal(loaded.fit(images, labels).decision_function(images), expected)
 
 

@@ -25,6 +25,9 @@ OPPONENT_PATCH_SIZES, OPPONENT_STEPS = (32, 48), (8, 8)
 LBP_PATCH_SIZES, LBP_STEPS, LBP_RADII = (24, 32), (6, 8), (1, 2)
 """Patch sizes of local binary patterns, their distances, and the radii."""
 
+OPPONENT_PATCH_SIZES, OPPONENT_STEPS = (32, 48), (8, 8)
+"""Patch sizes of opponent SIFT, which has twice the values, and the distance between patches."""
+
 COLOR_PATCH_SIZES, COLOR_STEPS = (24, 32, 48), (8, 10, 12)
 """Patch sizes of local color statistics, and the distance between patches of each."""
 

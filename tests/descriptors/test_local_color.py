@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrrspm import Channel, ImageClassifier, VQEncoder, load_model
-from lrrspm.descriptors import LocalColor, RootSIFT
+from lrrspm.descriptors import LocalColor, OpponentSIFT, RootSIFT
 from tests import naive
 
 
@@ -61,7 +61,9 @@ def test_small_images_have_descriptors(shape):
 
 
 def test_an_image_of_ordinary_size_has_few_descriptors():
-    assert len(LocalColor().describe(image(3, 225, 300)).values) == 910 + 540 + 330
+    pixels = image(3, 225, 300)
+    assert len(LocalColor().describe(pixels).values) == 910 + 540 + 330
+    assert len(OpponentSIFT().describe(pixels).values) == 850 + 736
 
 
 @pytest.mark.parametrize(

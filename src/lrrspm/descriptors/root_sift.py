@@ -96,6 +96,13 @@ class OpponentSIFT(RootSIFT):
 
     color: ClassVar[bool] = True
 
+    def __init__(
+        self,
+        patch_sizes: tuple[int, ...] = config.OPPONENT_PATCH_SIZES,
+        steps: tuple[int, ...] = config.OPPONENT_STEPS,
+    ) -> None:
+        super().__init__(patch_sizes, steps)
+
     @property
     def n_values(self) -> int:
         """Values per descriptor: 256."""
