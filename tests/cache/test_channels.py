@@ -8,7 +8,7 @@ from lrrspm.descriptors import LBP, Projection, RootSIFT
 from lrrspm.encoders import LRREncoder, LRRWeightEncoder
 from lrrspm.pipeline import sampling
 from lrrspm.pipeline.chunks import sample_chunk
-from lrrspm.pipeline.fitted import fitted_arrays
+from lrrspm.pipeline.fitted import array_names, fitted_arrays
 from lrrspm.pooling import MomentPooling
 from tests.cache.stores import counts, shards
 
@@ -112,3 +112,10 @@ def test_codebooks_alone_are_kept_as_before(image_folder, tmp_path):
     channels = [Channel(LRREncoder(8)), moments(RootSIFT((16,), (8,)))]
     saved(classifier(tmp_path / "store", channels), image_folder, tmp_path / "m")
     assert counts(tmp_path / "store")["codebooks"] == 1 + ARRAYS
+
+
+def test_what_is_learned_from_labels_has_no_name(monkeypatch):
+    channel = moments(LBP())
+    assert len(array_names(channel, {})) == ARRAYS
+    monkeypatch.setattr(LRRWeightEncoder, "uses_labels", True, raising=False)
+    assert array_names(channel, {}) == {}

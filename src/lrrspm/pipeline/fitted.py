@@ -32,8 +32,11 @@ def known_sizes(channel: Channel) -> dict[str, int]:
 def array_names(channel: Channel, about: Any) -> dict[Place, str]:
     """Return names in a store for the arrays of a channel that is fitted to a known sample.
 
-    There are none if it is not known for sure what they depend on.
+    There are none if it is not known for sure what they depend on: labels are no
+    part of ``about``.
     """
+    if getattr(channel.encoder, "uses_labels", False):
+        return {}
     parts = {role: getattr(channel, role) for role in _KINDS}
     parts = {role: part for role, part in parts.items() if part is not None}
     keys = {role: part_key(_KINDS[role], part) for role, part in parts.items()}
