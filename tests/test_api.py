@@ -53,7 +53,7 @@ def test_defaults_are_those_of_the_paper():
         "regularization": 0.7,
         "threshold": 0.98,
     }
-    parameters = lrrspm.ImageClassifier().get_params()
+    parameters = lrrspm.ImageClassifier(method="LrrSPM").get_params()
     assert (parameters["max_side"], parameters["n_samples"], parameters["C"]) == (300, 200_000, 10)
     assert parameters["channels__0__levels"] == (1, 2, 4)
     assert parameters["channels__0__descriptor__step"] == 6

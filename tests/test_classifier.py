@@ -134,6 +134,7 @@ def test_channels_of_another_method_are_refused():
     both = ImageClassifier(method="LLC", channels=[Channel(LRREncoder(codebook_size=4))])
     with pytest.raises(ValueError, match="not those of LLC: they encode with LRREncoder"):
         both.fit([np.zeros((20, 20))] * 2, [0, 1])
-    changed = ImageClassifier().set_params(channels__0__encoder__threshold=1.0)
+    changed = ImageClassifier(method="LrrSPM")
+    changed.set_params(channels__0__encoder__threshold=1.0)
     with pytest.raises(ValueError, match="leave out the method or the channels"):
         changed.set_params(method="LLC").new_channels()

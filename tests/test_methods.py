@@ -25,7 +25,7 @@ from lrrspm import (
 )
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate, evaluate_all
-from lrrspm.methods import BEYOND, METHODS, find_method
+from lrrspm.methods import BEYOND, METHODS, PRESETS, find_method
 
 NAMES = list(METHODS)
 ONE_CHANNEL = [*NAMES, "KernelLrrSPM", "NonlinearLrrSPM", "SupervisedLrrSPM"]
@@ -58,7 +58,9 @@ def test_recipes(method, encoder, pooling, norm, levels, kernel):
 
 def test_the_seven_rows_of_the_tables():
     assert NAMES == ["LrrSPM", "LinearBOF", "KernelBOF", "LinearSPM", "KernelSPM", "ScSPM", "LLC"]
-    with pytest.raises(ValueError, match="no method 'magic'; there are: LrrSPM, LinearBOF"):
+    with pytest.raises(
+        ValueError, match="no method 'magic'; there are: fast, balanced, best, LrrSPM"
+    ):
         ImageClassifier(method="magic").fit([np.zeros((9, 9))] * 2, [0, 1])
 
 
@@ -138,7 +140,7 @@ def test_commands(image_folder, tmp_path):
         return result.stdout
 
     run("methods")
-    assert list(json.loads(run("methods", "--json"))["methods"]) == [*METHODS, *BEYOND]
+    assert list(json.loads(run("methods", "--json"))["methods"]) == [*PRESETS, *METHODS, *BEYOND]
     fast = ["--codebook-size", 8, "--jobs", 1]
     arguments = ["evaluate", image_folder, "--method", "all", "--train-per-class", 4, *fast]
     run(*arguments, "--splits", 1)

@@ -213,7 +213,7 @@ def test_a_grid_search_over_encoders_compares_the_methods(image_folder, name):
     some = slice(None, None, 2)
     paths, labels = paths[some], labels[some]
     grid = {name: [encoder(codebook_size=6) for _, encoder in METHODS]}
-    plain = ImageClassifier(n_samples=500, C=0.01, random_state=0)
+    plain = ImageClassifier(LRREncoder(), n_samples=500, C=0.01, random_state=0)
     # The margin of the scores says more than the accuracy, which is easily the same.
     search = GridSearchCV(plain, grid, cv=2, scoring=margin).fit(paths, labels)
     expected = [

@@ -87,7 +87,9 @@ def _run(*arguments: object, before: Any = None, **environment: str) -> dict[str
 
 def _train(folder: Path, *more: object, **settings: Any) -> dict[str, Any]:
     command = ["-m", "lrrspm", "train", folder / "images", "-o", folder / "a.lrrspm"]
-    return _run(*command, "--codebook-size", 8, "--no-estimate", *more, **settings)
+    return _run(
+        *command, "--method", "LrrSPM", "--codebook-size", 8, "--no-estimate", *more, **settings
+    )
 
 
 def _flip(content: bytes) -> bytes:

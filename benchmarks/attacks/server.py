@@ -104,7 +104,17 @@ def _serving(folder: Path) -> Iterator[tuple[psutil.Process, int]]:
             Image.fromarray(pixels).save(images / name / f"{i}.png")
     command = [sys.executable, "-m", "lrrspm"]
     model = str(folder / "m.lrrspm")
-    train = [*command, "train", str(images), "-o", model, "--codebook-size", "8"]
+    train = [
+        *command,
+        "train",
+        str(images),
+        "-o",
+        model,
+        "--method",
+        "LrrSPM",
+        "--codebook-size",
+        "8",
+    ]
     subprocess.run([*train, "--no-estimate"], check=True, capture_output=True)
     serve = [*command, "serve", model, "--port", "0", "--json"]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as process:

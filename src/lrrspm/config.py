@@ -19,9 +19,6 @@ PATCH_SIZES, STEPS = (32, 48, 64), (8, 8, 8)
 SMALL_PATCH_SIZES, SMALL_STEPS = (16, 24), (6, 6)
 """Patch sizes of the second RootSIFT of the preset best, and their distances."""
 
-OPPONENT_PATCH_SIZES, OPPONENT_STEPS = (32, 48), (8, 8)
-"""Patch sizes of OpponentSIFT in the preset best, and their distances."""
-
 LBP_PATCH_SIZES, LBP_STEPS, LBP_RADII = (24, 32), (6, 8), (1, 2)
 """Patch sizes of local binary patterns, their distances, and the radii."""
 

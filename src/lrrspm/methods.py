@@ -206,7 +206,7 @@ PRESETS = {
                     RootSIFT(),
                     RootSIFT(config.SMALL_PATCH_SIZES, config.SMALL_STEPS),
                     LBP(),
-                    OpponentSIFT(config.OPPONENT_PATCH_SIZES, config.OPPONENT_STEPS),
+                    OpponentSIFT(),
                     LocalColor(),
                 ),
             ),

@@ -54,7 +54,7 @@ def test_defaults_are_the_librarys(name):
         "--levels": ",".join(map(str, config.LEVELS)),
         "--normalize-codes": "off",
     }.items():
-        assert f"Default: {default}." in options[flag].help
+        assert f"LrrSPM's is {default}." in options[flag].help
         # None, so that a value that equals the default is told from none.
         assert options[flag].default is (False if flag == "--normalize-codes" else None)
     assert options["--C"].default == config.C
@@ -77,12 +77,14 @@ def test_from_folder_to_predictions(image_folder, tmp_path):
 
     text = run("info", model).stdout
     assert "trained on 36 images of 3 classes" in text
-    assert "  channels.0.encoder.regularization: 0.7" in text.splitlines()
+    assert "  method: balanced" in text.splitlines()
+    assert "  channels.0.encoder.codebook_size: 8" in text.splitlines()
 
 
 def test_train_json(image_folder, tmp_path):
     result = run(
-        "train", image_folder, "-o", tmp_path / "m", "--json", "--no-estimate", "--lambda", "0.2",
+        "train", image_folder, "-o", tmp_path / "m", "--json", "--no-estimate",
+        "--method", "LrrSPM", "--lambda", "0.2",
         "--threshold", "0.5", "--C", "3", "--step", "8", "--patch-size", "12", "--levels", "1,3",
         "--seed", "4", *FAST,
     )  # fmt: skip
@@ -248,7 +250,11 @@ def text_file(root):
         (few, ["train", "{}", "-o", "{}/no/m"], "its folder does not exist"),
         (few, ["train", "{}", "-o", "{}/m", "--C", "0"], "C must be positive"),
         (few, ["train", "{}", "-o", "{}/m", "--levels", "7,8,9"], "least common multiple"),
-        (few, ["train", "{}", "-o", "{}/m", "--patch-size", "10"], "multiple of 4"),
+        (
+            few,
+            ["train", "{}", "-o", "{}/m", "--method", "LrrSPM", "--patch-size", "10"],
+            "multiple of 4",
+        ),
         (few, ["predict", "{}/a/0.png", "{}/a/0.png"], "not an lrrspm model"),
         (None, ["info", "{}/none"], "no such model file"),
     ],
@@ -269,7 +275,7 @@ def test_failures(tmp_path, make, arguments, message):
 def test_warnings_are_one_line(tmp_path):
     few(tmp_path)
     (tmp_path / "empty").mkdir()
-    result = run("train", tmp_path, "-o", tmp_path / "m", "--jobs", "1")
+    result = run("train", tmp_path, "-o", tmp_path / "m", "--jobs", "1", "--method", "LrrSPM")
     assert "warning: " in result.stderr
     assert "ignored class folders without images: empty" in result.stderr
     assert "a codebook of 256 atoms was asked for" in result.stderr
@@ -327,9 +333,10 @@ def test_demo(monkeypatch, image_folder, tmp_path):
 
 def test_codes_can_be_normalized(image_folder, tmp_path):
     models = []
+    quick = ["--method", "LrrSPM", "--codebook-size", 8, "--no-estimate"]
     for options in ([], ["--normalize-codes"]):
         model = tmp_path / f"m{len(options)}"
-        run("train", image_folder, "-o", model, "--codebook-size", 8, "--no-estimate", *options)
+        run("train", image_folder, "-o", model, *quick, *options)
         found = json.loads(run("info", model, "--json").stdout)
         (channel,) = found["parameters"]["channels"]
         assert channel["encoder"]["normalize_codes"] is bool(options)

@@ -29,7 +29,7 @@ from lrrspm.report.draw import draw_predictions
 from tests.conftest import hear_ctrl_c
 
 JOBS = 2
-QUICK = ["--codebook-size", "8", "--step", "12", "--jobs", str(JOBS)]
+QUICK = ["--method", "LrrSPM", "--codebook-size", "8", "--step", "12", "--jobs", str(JOBS)]
 SMALL = ["--no-estimate", *QUICK]
 
 
@@ -209,7 +209,7 @@ app(arguments)
 def test_stopped_by_a_signal(image_folder, tmp_path, sent, options, number):
     output = tmp_path / "out" / "m"
     output.parent.mkdir()
-    slow = ["--step", "4", "--codebook-size", "256"]
+    slow = ["--method", "LrrSPM", "--step", "4", "--codebook-size", "256"]
     command = ["train", image_folder, "-o", output, "--cache", tmp_path / "cache", *slow, *options]
     with started(int(sent), number, image_folder, *command, program=["-c", SIGNALED]) as process:
         printed, said = process.communicate()

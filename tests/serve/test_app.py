@@ -147,7 +147,7 @@ def test_the_card(client, model_path):
 
 def test_card_of_a_model_with_an_estimate(pictures, tmp_path):
     path = tmp_path / "m"
-    quick = ["--codebook-size", "8", "--step", "12", "--jobs", "1"]
+    quick = ["--method", "LrrSPM", "--codebook-size", "8", "--step", "12", "--jobs", "1"]
     result = CliRunner().invoke(commands, ["train", str(pictures), "-o", str(path), *quick])
     assert result.exit_code == 0
     held_out = Worker(path, isolated=False).card.held_out

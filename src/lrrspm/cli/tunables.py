@@ -77,7 +77,7 @@ def tunable(command: Callable[..., None]) -> Callable[..., None]:
                 typer.Option(
                     one.flag,
                     min=one.least,
-                    help=f"{one.help} Default: {one.shown}.",
+                    help=f"{one.help} LrrSPM's is {one.shown}.",
                     show_default=False,
                     rich_help_panel=_PANEL,
                 ),
