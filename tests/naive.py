@@ -106,13 +106,16 @@ def lrr_codes(X, codebook, regularization, threshold, normalize=False):
     codes = []
     for x in np.asarray(X, np.float64):
         c = projection @ x
-        norm, total = np.linalg.norm(c), c.sum()
-        z = c.copy()
-        for j in range(k):
-            if threshold > 0 and total != 0 and c[j] / total < threshold / k:
-                z[j] = 0
-        codes.append(z / norm if normalize and norm > 0 else z)
+        norm = np.linalg.norm(c)
+        codes.append(truncated(c, threshold) / (norm if normalize and norm > 0 else 1))
     return np.array(codes)
+
+
+def truncated(c, threshold):
+    """A code without its entries below the threshold."""
+    total = c.sum()
+    cut = threshold > 0 and total != 0
+    return np.array([0 if cut and v / total < threshold / len(c) else v for v in c])
 
 
 def kernel(name, x, y, width):
@@ -132,14 +135,9 @@ def kernel_lrr_codes(X, codebook, name, regularization, threshold):
     width = np.median(pairs) if pairs and np.median(pairs) > 0 else 1
     gram = np.array([[kernel(name, a, b, width) for b in D] for a in D])
     scale = np.trace(gram) / k
-    codes = []
-    for x in X:
-        against = np.array([kernel(name, d, x, width) for d in D])
-        c = np.linalg.solve(gram / scale + regularization * np.eye(k), against / scale)
-        total = c.sum()
-        cut = threshold > 0 and total != 0
-        codes.append([0.0 if cut and v / total < threshold / k else v for v in c])
-    return np.array(codes)
+    against = np.array([[kernel(name, d, x, width) for d in D] for x in X])
+    codes = np.linalg.solve(gram / scale + regularization * np.eye(k), against.T / scale).T
+    return np.array([truncated(c, threshold) for c in codes])
 
 
 def patches_of_cells(x, y, width, height, levels):

@@ -119,9 +119,8 @@ class Channel(BaseEstimator):
         if self.when not in (None, "color"):
             raise ValueError(f"when must be None or 'color', got {self.when!r}")
         if self.when == "color" and not self.descriptor.color:
-            raise ValueError(
-                f"{type(self.descriptor).__name__} reads no color, so when must be None"
-            )
+            name = type(self.descriptor).__name__
+            raise ValueError(f"{name} reads no color, so when must be None")
         SpatialPyramid(self.levels)
 
     def fit_on(
@@ -133,8 +132,7 @@ class Channel(BaseEstimator):
     ) -> Self:
         """Fit projection, encoder and pooling to sampled descriptors (n, m).
 
-        With a projection, two more columns are the places of the patches. Labels,
-        one per descriptor, are for an encoder that uses them.
+        With a projection, two more columns are the places of the patches. Labels are (n,).
         """
         self.projection_ = None
         if self.projection is not None:
@@ -318,17 +316,15 @@ class SpatialPyramidFeatures(
         Parameters
         ----------
         X : sequence of images
-        y : array of shape (N,) or None
-            Labels of the images, for encoders that use them.
+        y : labels (N,) for encoders that use them, or None
 
         Returns
         -------
         self
         """
         images = check_images(X)
-        members = [np.arange(len(images))]
         with open_engine(self.n_jobs) as engine:
-            fit_features([self], images, members, engine, Stages(), labels=y)
+            fit_features([self], images, [np.arange(len(images))], engine, Stages(), labels=y)
         return self
 
     def transform(self, X: Iterable[Image]) -> NDArray[np.float32]:
