@@ -121,7 +121,8 @@ def main() -> None:
         return
     method, dataset, per_class, *options = sys.argv[1:]
     name = f"memory-{method}-{dataset}"
-    show(name, measure(name, lambda: run_method(method, dataset, int(per_class), options)))
+    result = measure(name, lambda: run_method(method, dataset, int(per_class), options))
+    show("memory", result)
 
 
 if __name__ == "__main__":
