@@ -134,7 +134,7 @@ def run(*arguments, code=0):
     return done
 
 
-FAST = ["--codebook-size", "8", "--jobs", "1"]
+FAST = ["--method", "LrrSPM", "--codebook-size", "8", "--jobs", "1"]
 
 
 def made_evaluation(n_classes, wrong, names=None):
