@@ -293,7 +293,7 @@ def test_evidence_lies_where_the_classes_differ(method, seed):
 
 
 def test_covering_strong_evidence_lowers_the_score(data_dir):
-    falls = measure_falls("YaleB", train_per_class=30)
+    falls = measure_falls("YaleB", 30, "LrrSPM")
     for how in ("patches", "smooth"):
         strongest, random = falls[how]
         assert strongest > 0.1
