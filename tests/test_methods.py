@@ -176,10 +176,11 @@ def test_same_method_twice_with_one_codebook(image_folder):
         np.testing.assert_array_equal(result.confusions, alone.confusions)
 
 
-def test_unknown_method(image_folder):
-    result = CliRunner().invoke(app, ["train", str(image_folder), "-o", "m", "--method", "magic"])
-    assert result.exit_code == 1
-    assert "no method 'magic'" in result.stderr
+def test_method_in_any_case(image_folder, tmp_path):
+    options = ["--method", "KERNELspm", "--codebook-size", "4", "--no-estimate", "--json"]
+    result = CliRunner().invoke(app, ["train", str(image_folder), "-o", f"{tmp_path}/m", *options])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["parameters"]["method"] == "KernelSPM"
 
 
 def test_channels_override_the_methods_own(image_folder):

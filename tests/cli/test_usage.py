@@ -51,6 +51,11 @@ EVALUATE = ["evaluate", "x"]
         ([*TRAIN, "--patch-size", "3"], "--patch-size"),
         ([*TRAIN, "--codebook-size", "0"], "--codebook-size"),
         ([*TRAIN, "--on-error", "sometimes"], "--on-error"),
+        ([*TRAIN, "--method", "magic"], "--method"),
+        ([*TRAIN, "--method", "all"], "--method"),
+        ([*TRAIN, "--jobs", "0"], "--jobs"),
+        ([*TRAIN, "--C", "0"], "--C"),
+        ([*TRAIN, "--C", "nan"], "--C"),
         ([*TRAIN, "--lamda", "1"], "--lamda"),
         ([*EVALUATE, "--splits", "0"], "--splits"),
         ([*EVALUATE, "--seed", "-1"], "--seed"),
@@ -120,12 +125,12 @@ def test_options_that_only_some_methods_have_are_accepted_with_all(image_folder)
 @pytest.mark.parametrize("command", [TRAIN, EVALUATE], ids=["train", "evaluate"])
 def test_an_unknown_method(command):
     """A failure, not wrong usage: which methods there are depends on what is installed."""
-    done = run(*command, "--method", "Evil", "--json", code=1)
+    done = run(*command, "--method", "Evil", "--json", code=2)
     assert "LrrSPM" in json.loads(done.stdout)["error"]
 
 
 def test_all_is_a_method_of_evaluate_alone():
-    run(*TRAIN, "--method", "all", code=1)
+    run(*TRAIN, "--method", "all", code=2)
 
 
 def test_without_arguments_the_help_is_printed():

@@ -9,6 +9,7 @@ import typer
 from .. import config
 from .app import command, report_skipped
 from .options import (
+    ALL,
     CacheFolder,
     ImageFolder,
     Jobs,
@@ -26,8 +27,6 @@ from .options import (
 from .report import ABOUT_SCORE, about_evaluation, check_report, print_written, write_report
 from .terminal import print_evaluation, print_json, print_methods, progress
 from .tunables import Tuned, make_classifiers, tunable
-
-ALL = "all"
 
 
 @command

@@ -70,20 +70,52 @@ DataDir = Annotated[
     ),
 ]
 
+
+def _known_method(name: str) -> str:
+    """Return the method's own spelling; other letter cases are accepted."""
+    from ..methods import method_names
+
+    known = [*method_names(), ALL]
+    for one in known:
+        if one.casefold() == name.casefold():
+            return one
+    raise typer.BadParameter(f"no method {printable(name)!r}; there are: {', '.join(known)}")
+
+
+def _some_threads(jobs: int) -> int:
+    if jobs == 0 or jobs < -1:
+        raise typer.BadParameter(f"expected a number of threads, or -1 for all cores, got {jobs}")
+    return jobs
+
+
+def _positive(penalty: float) -> float:
+    if not 0 < penalty < float("inf"):
+        raise typer.BadParameter(f"C must be positive, got {penalty}")
+    return penalty
+
+
+ALL = "all"
+"""What ``evaluate --method`` takes for all methods of the paper."""
+
 MethodName = Annotated[
     str,
     typer.Option(
         "--method",
+        callback=_known_method,
         help="fast, balanced or best; or a method that 'lrrspm methods' lists.",
         rich_help_panel="Method",
     ),
 ]
 Penalty = Annotated[
-    float, typer.Option("--C", help="Penalty of the SVM.", rich_help_panel="Method")
+    float,
+    typer.Option("--C", callback=_positive, help="Penalty of the SVM.", rich_help_panel="Method"),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
 Jobs = Annotated[
-    int, typer.Option("--jobs", help="Threads; -1 is all cores. Changes only the speed.")
+    int,
+    typer.Option(
+        "--jobs", callback=_some_threads, help="Threads; -1 is all cores. Changes only the speed."
+    ),
 ]
 
 

@@ -11,6 +11,7 @@ from .. import config
 from .._support.text import plural, printable
 from .app import command, report_skipped
 from .options import (
+    ALL,
     CacheFolder,
     ImageFolder,
     Jobs,
@@ -66,6 +67,8 @@ def train(
     from ..images import find_images, warn_about
     from ..modelfile import check_restorable, describe_parameters
 
+    if method == ALL:
+        raise typer.BadParameter("all is for evaluate; name one method", param_hint="--method")
     classifier = make_classifiers(
         [method], tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
     )[method]

@@ -125,7 +125,10 @@ def make_classifiers(
         parsed = _parse_levels(value) if one.parameter == "levels" else value
         used = [_set(classifier, one, parsed) for classifier in made.values()]
         if not any(used):
-            raise typer.BadParameter(f"{', '.join(names)} has no such option", param_hint=one.flag)
+            raise typer.BadParameter(
+                f"{', '.join(names)} has no such option; LrrSPM has (--method LrrSPM)",
+                param_hint=one.flag,
+            )
     return made
 
 
