@@ -124,7 +124,7 @@ def test_options_that_only_some_methods_have_are_accepted_with_all(image_folder)
 
 @pytest.mark.parametrize("command", [TRAIN, EVALUATE], ids=["train", "evaluate"])
 def test_an_unknown_method(command):
-    """A failure, not wrong usage: which methods there are depends on what is installed."""
+    """The message lists those that there are, also those of other packages."""
     done = run(*command, "--method", "Evil", "--json", code=2)
     assert "LrrSPM" in json.loads(done.stdout)["error"]
 
