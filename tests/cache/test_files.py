@@ -39,7 +39,8 @@ def odd(image_folder, tmp_path):
 
 
 def test_pipes_and_devices_do_not_stop_a_run(odd, image_folder, tmp_path, model_path):
-    cache, options = tmp_path / "cache", ["--codebook-size", "8", "--jobs", "2"]
+    cache = tmp_path / "cache"
+    options = ["--method", "LrrSPM", "--codebook-size", "8", "--jobs", "2"]
     with_store = [*options, "--cache", cache, "--on-error", "skip"]
     trained = run_for_a_while("train", odd, "-o", tmp_path / "m", *with_store)
     assert trained.returncode == 3, trained.stderr

@@ -271,7 +271,7 @@ def test_commands(image_folder, tmp_path):
         return result
 
     cache, model = tmp_path / "cache", tmp_path / "m"
-    fast = ["--codebook-size", "8", "--jobs", "1", "--cache", cache]
+    fast = ["--method", "LrrSPM", "--codebook-size", "8", "--jobs", "1", "--cache", cache]
     first = run("train", image_folder, "-o", model, *fast).stdout
     content = model.read_bytes()
     assert (
