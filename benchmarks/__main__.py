@@ -9,7 +9,7 @@ from ._measure import measure_script, show
 
 SCRIPTS = (
     "sift", "reading", "coding", "encoders", "mixture", "dictionary", "svm", "kernel", "pipeline",
-    "memory",
+    "presets", "memory",
     "codebook", "startup", "robustness", "store", "evidence", "serve",
 )  # fmt: skip
 

@@ -1,0 +1,121 @@
+"""How fast are the presets, and how near are LrrFV's loops to their lower bounds?
+
+Images per second from file to vector on two threads, 300 images of LS, the presets
+in turns; targets: 200 for balanced, 40 for best. Seconds to train balanced with its
+estimate on 1000 images of 10 classes of LS, from nothing; target: under 20. Then,
+for the descriptors of those images and one thread: low-rank weights over the bare
+product of the same shape, target at most 1.5; a channel's vector over its two bare
+products (projection and weights).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lrrspm import ImageClassifier, SpatialPyramidFeatures, find_images
+from lrrspm._support.parallel import single_blas_thread
+from lrrspm.encoders import BLOCK
+from lrrspm.evaluation import train_with_estimate
+from lrrspm.features import Channel
+
+from ._measure import best_of, data_folder, figure, measure, show
+
+TARGETS = {"fast": None, "balanced": ">= 200", "best": ">= 40"}
+N_IMAGES = 300
+
+
+def run() -> dict[str, Any]:
+    """Measure images per second, seconds of training, and ratios to lower bounds."""
+    paths, labels = find_images(data_folder("LS"))
+    some = [paths[i] for i in np.random.default_rng(0).permutation(len(paths))[:N_IMAGES]]
+    made = {name: _fit(name, some) for name in TARGETS}
+    calls = {name: lambda f=features: f.transform(some) for name, features in made.items()}
+    best = best_of(5, calls)
+    rate = {name: len(some) / value for name, value in best.items()}
+    figures = [
+        figure(f"{name}, file to vector: images per second, two threads", rate[name], target)
+        for name, target in TARGETS.items()
+    ]
+    figures += [
+        figure(f"fast over {name}, file to vector: images per second", rate["fast"] / rate[name])
+        for name in ("balanced", "best")
+    ]
+    seconds = _train(paths, labels)
+    figures.append(figure("train balanced on 1000 images, 10 classes: seconds", seconds, "< 20"))
+    for channel in made["balanced"].channels_:
+        figures += _loops(channel, made["balanced"], some[:50])
+    return {"figures": figures, "images": N_IMAGES, "images_per_second": rate}
+
+
+def _fit(method: str, paths: list[str]) -> SpatialPyramidFeatures:
+    """Features of a preset; the speed does not depend on how good the codebook is."""
+    model = ImageClassifier(method=method, n_samples=20_000, n_jobs=2, random_state=0)
+    return model.new_features().fit(paths[:100])
+
+
+def _train(paths: list[str], labels: list[str]) -> float:
+    chosen = sorted(set(labels))[:10]
+    kept = [i for name in chosen for i in np.flatnonzero(np.array(labels) == name)[:100]]
+    images, names = [paths[i] for i in kept], [labels[i] for i in kept]
+
+    def train() -> None:
+        train_with_estimate(images, names, ImageClassifier(n_jobs=-1, random_state=0))
+
+    return best_of(2, {"train": train}, warm_up=False)["train"]
+
+
+def _loops(
+    channel: Channel, features: SpatialPyramidFeatures, paths: list[str]
+) -> list[dict[str, Any]]:
+    """Compare the loops of one channel with the matrix products that they cannot do without."""
+    name = type(channel.descriptor).__name__
+    found = [channel.descriptor.describe(channel.descriptor.pick(features.read(p))) for p in paths]
+    projected = [channel.project(one) for one in found]
+    encoder, projection = channel.encoder_, channel.projection_
+    assert projection is not None
+    codes = np.empty((BLOCK, encoder.n_atoms), np.float32)
+    blocks = [
+        one[start : start + BLOCK] for one in projected for start in range(0, len(one), BLOCK)
+    ]
+
+    def weights() -> None:
+        for block in blocks:
+            encoder.encode(block, codes[: len(block)])
+
+    def product() -> None:
+        for block in blocks:
+            np.matmul(block, encoder.projection_, out=codes[: len(block)])
+
+    def vectors() -> None:
+        for one in found:
+            channel.vector(one)
+
+    def products() -> None:
+        for one, values in zip(found, projected, strict=True):
+            np.matmul(one.values, projection.components_)
+            np.matmul(values, encoder.projection_)
+
+    with single_blas_thread():
+        best = best_of(
+            5, {"weights": weights, "product": product, "vectors": vectors, "products": products}
+        )
+    return [
+        figure(
+            f"balanced, {name}: weights over bare product",
+            best["weights"] / best["product"],
+            "<= 1.5",
+        ),
+        figure(
+            f"balanced, {name}: vector over its bare products", best["vectors"] / best["products"]
+        ),
+    ]
+
+
+def main() -> None:
+    show("presets", measure("presets", run))
+
+
+if __name__ == "__main__":
+    main()
