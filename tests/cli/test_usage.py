@@ -139,3 +139,11 @@ def test_all_is_a_method_of_evaluate_alone():
 def test_without_arguments_the_help_is_printed():
     done = run(code=2)
     assert "error" not in done.stderr
+
+
+def test_a_file_that_is_no_model_is_not_overwritten(image_folder, tmp_path):
+    photo = tmp_path / "photo.jpg"
+    photo.write_bytes((image_folder / "dots" / "00.png").read_bytes())
+    before = photo.read_bytes()
+    run("train", image_folder, "-o", photo, code=2)
+    assert photo.read_bytes() == before
