@@ -40,6 +40,7 @@ SETS = {
     "Yale B (10)": ("YaleB", 10, (*PRESETS, *PEERS)),
     "Yale B (30)": ("YaleB", 30, PRESETS),
     "elpv (100)": ("elpv", 100, PRESETS),
+    "elpv (200)": ("elpv", 200, PRESETS),
     "OT (100)": ("OT", 100, PRESETS),
     "LS (100)": ("LS", 100, (*PRESETS, *PEERS)),
     "Caltech101 (30)": ("Caltech101", 30, (*PRESETS, *PEERS)),

@@ -145,6 +145,14 @@ def test_killed_runs_resume(image_folder, tmp_path, estimate):
     assert len(kill_at_random_moments(trainer, kills=2)) == 2
 
 
+def test_killed_runs_of_balanced_resume(image_folder, tmp_path):
+    trainer = Trainer(image_folder, tmp_path, 8)
+    trainer.options = ["--no-estimate", "--codebook-size", "8", "--jobs", str(JOBS)]
+    trainer.models = 2  # channels, each with shards of its own
+    trainer.vectors *= 2
+    kill_at_random_moments(trainer, kills=4)
+
+
 @pytest.mark.parametrize("estimate", [False, True])
 def test_killed_runs_on_real_images_resume(data_dir, tmp_path, estimate):
     for folder in (data_dir / "LS").iterdir():
