@@ -95,7 +95,8 @@ def _peak(paths: list[str], labels: list[str], times: int, train_per_class: int)
     """Measure the peak resident bytes of one evaluation; each image counts several times."""
     with tempfile.TemporaryDirectory() as name:
         _link(Path(name), paths, labels, times)
-        return _peak_of(["evaluate", name, "--train-per-class", str(train_per_class)])
+        options = ["--method", "LrrSPM", "--train-per-class", str(train_per_class)]
+        return _peak_of(["evaluate", name, *options])
 
 
 def _link(root: Path, paths: Sequence[str], labels: Sequence[str], times: int = 1) -> None:

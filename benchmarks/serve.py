@@ -65,7 +65,8 @@ def run(seconds: float = SECONDS) -> dict[str, Any]:
     requests = _requests([Path(path).read_bytes() for path in chosen])
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "LS.lrrspm"
-        _command("train", str(data_folder("LS")), "-o", str(model), "--no-estimate")
+        options = ["--no-estimate", "--method", "LrrSPM"]
+        _command("train", str(data_folder("LS")), "-o", str(model), *options)
         with _serving(model) as (process, port):
             memory = Memory(process)
             rounds = {n: _round(n, port, requests, seconds / len(CLIENTS)) for n in CLIENTS}

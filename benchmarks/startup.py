@@ -50,7 +50,15 @@ def _model(folder: Path) -> tuple[Path, Path]:
         pixels = (255 * made_image(200, 300, seed=i)).astype(np.uint8)
         Image.fromarray(pixels).save(where / f"{i}.png")
     model = folder / "small.lrrspm"
-    command = ["train", str(folder / "images"), "-o", str(model), "--no-estimate"]
+    command = [
+        "train",
+        str(folder / "images"),
+        "-o",
+        str(model),
+        "--no-estimate",
+        "--method",
+        "LrrSPM",
+    ]
     _start(command, folder / "cache")
     return model, where / f"{i}.png"
 
