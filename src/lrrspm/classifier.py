@@ -162,9 +162,11 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
 
         Notes
         -----
-        Nothing is approximated. Of a maximum the patch that it came from has
+        Contributions add up to the score exactly. Of a maximum the patch that it came from has
         all the evidence, the first of several equal ones. Histograms give each
-        patch the part of its count. A score of the intersection kernel
+        patch the part of its count. A moment is the root of a sum, of which each
+        patch has its part, or that of the absolute values where they nearly
+        cancel; see :class:`lrrspm.pooling.MomentPooling`. A score of the intersection kernel
         (KernelBOF, KernelSPM, KernelLrrSPM) is a sum over entries too, each a
         function of that entry alone; the patches counted in an entry of a
         histogram share what it adds evenly.

@@ -367,8 +367,8 @@ class SpatialPyramidFeatures(
 
     def read(self, image: Image) -> Pixels:
         """Read one image as the descriptors take it, shrunk if it is large."""
-        channels = getattr(self, "channels_", None) or self.new_channels()
-        colors = {bool(channel.descriptor.color) for channel in channels}
+        # Not those fitted: another fit may call for color.
+        colors = {bool(channel.descriptor.color) for channel in self.new_channels()}
         return read_pixels(image, self.max_side, gray=False in colors, color=True in colors)
 
     @property

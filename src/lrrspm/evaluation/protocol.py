@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from .. import config, training
 from .._support.stages import Stages
-from ..cache import FeatureStore
+from ..cache import FeatureStore, same_key
 from ..classifier import ImageClassifier, score_images
 from ..modelfile import describe_parameters
 from ..pipeline import Engine, open_engine
@@ -146,13 +146,16 @@ def evaluate_all(
 
 
 def _splits_at_once(classifiers: Sequence[ImageClassifier], n_images: int) -> int:
-    """Return how many splits' vectors may be in memory together, at least one."""
-    sizes = [
-        channel.expected_features * np.dtype(channel.pooling.precision).itemsize
-        for classifier in classifiers
-        for channel in classifier.new_channels()
-    ]
-    return max(1, int(training.MEMORY // (n_images * max(sum(sizes), 1))))
+    """Return how many splits' samples and vectors may be in memory together, at least one."""
+    vectors, samples = 0, {}
+    for classifier in classifiers:
+        for channel in classifier.new_channels():
+            itemsize = np.dtype(channel.pooling.precision).itemsize
+            vectors += n_images * channel.expected_features * itemsize
+            # Classifiers share the samples of the descriptors that they share.
+            sampled = (same_key(channel.descriptor), classifier.n_samples)
+            samples[sampled] = classifier.n_samples * channel.descriptor.n_values * 4
+    return max(1, int(training.MEMORY // max(vectors + sum(samples.values()), 1)))
 
 
 class _Test:

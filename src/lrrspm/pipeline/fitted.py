@@ -75,12 +75,12 @@ def restore_channel(channel: Channel, arrays: dict[Place, NDArray[Any]]) -> bool
         if any(sizes.setdefault(a, n) != n for a, n in zip(letters, shape, strict=True)):
             return False
         setattr(parts[role], name, array.reshape(shape))
+    parts["encoder"].n_features_in_ = sizes["m"]
     try:
         parts["pooling"].check_fitted()
+        parts["encoder"].ready()
     except ValueError:
         return False
-    parts["encoder"].n_features_in_ = sizes["m"]
-    parts["encoder"].ready()
     for role, part in parts.items():
         setattr(channel, f"{role}_", part)
     return True

@@ -175,8 +175,6 @@ class _Plan:
         Number of the features, number of the channel, and the channel.
     rows : _Rows
         The sample.
-    n_described : int
-        Images that have a part in the sample; only without color they may have none.
     learned : dict
         Codebooks by the recipe they were learned by.
     restored : set of (int, int)
@@ -186,7 +184,8 @@ class _Plan:
     drawn : dict
         Rows found there, by the image's index.
     sources : list of (int, int)
-        Index of each image that rows came from, and how many.
+        Index of each image that rows came from, and how many. A plan of colors has
+        none from images without color.
     """
 
     def __init__(self, owner: SpatialPyramidFeatures, draw: Draw) -> None:

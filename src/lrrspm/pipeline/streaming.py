@@ -44,7 +44,7 @@ def map_vectors(
     ``store`` are those of ``encode_images``; a block without a readable image
     has no result.
     """
-    size = len(images)
+    size = max(1, len(images))
     if features.precision == np.float16:
         length = sum(channel.n_features for channel in features.channels_)
         size = max(1, _BLOCK_BYTES // (length * features.precision.itemsize))

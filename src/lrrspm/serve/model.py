@@ -22,7 +22,7 @@ from ..report.page import data_uri
 from .escaping import escape, escape_all
 
 _PREVIEW_SIDE = 1200
-# The map is smooth: a patch is 16 pixels of an image whose longer side is 300.
+# The map is smooth: a patch is at least 16 pixels of an image whose longer side is 300.
 _MAP_SIDE = 300
 # Side of the image that costs are measured with, for models that take images of any size.
 _LARGE_SIDE = 2000
