@@ -25,6 +25,7 @@ from .encoders import BLOCK, LRREncoder, Progress
 from .images import Pixels, Source, check_images, read_pixels
 from .pipeline import encode_images, fit_features, open_engine
 from .pooling import Level, SpatialPyramid
+from .pooling.pyramid import known_pyramid
 
 Image = Source | NDArray[Any]
 """A path, an open binary file, or an array of shape (h, w) or (h, w, 3)."""
@@ -153,7 +154,7 @@ class Channel(BaseEstimator):
     @property
     def pyramid(self) -> SpatialPyramid:
         """The grids that this channel pools in."""
-        return SpatialPyramid(self.levels)
+        return known_pyramid(self.levels)
 
     @property
     def n_features(self) -> int:
@@ -278,9 +279,8 @@ class SpatialPyramidFeatures(
 
     Notes
     -----
-    An image is a path, an open binary file, or an array of shape (h, w) or
-    (h, w, 3), float in [0, 1] or uint8; a list may hold all of them. Images
-    down to 1x1 have a vector.
+    An image is a path, or an array of shape (h, w) or (h, w, 3), float in
+    [0, 1] or uint8; a list may hold both. Images down to 1x1 have a vector.
     """
 
     def __init__(

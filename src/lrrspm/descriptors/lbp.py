@@ -156,19 +156,28 @@ def _block_histograms(
 
 @compiled("contract", "reassoc")
 def _sum_cells(blocks: NDArray[np.float32], cell: int, nx: int, ny: int) -> NDArray[np.float32]:
-    """Descriptors (ny * nx, 236) from block histograms: 4 cell^2 * 59 additions each."""
+    """Descriptors (ny * nx, 236) from block histograms.
+
+    Neighboring patches share cells, so each cell is summed once: cell^2 * 59 additions.
+    """
     n = blocks.shape[2]
-    out = np.zeros((ny * nx, 4 * n), np.float32)
+    cells = np.zeros((ny + cell, nx + cell, n), np.float32)
+    for y in range(ny + cell):
+        for x in range(nx + cell):
+            target = cells[y, x]
+            for by in range(cell):
+                for bx in range(cell):
+                    block = blocks[y + by, x + bx]
+                    for j in range(n):
+                        target[j] += block[j]
+    out = np.empty((ny * nx, 4 * n), np.float32)
     for gy in range(ny):
         for gx in range(nx):
             v = out[gy * nx + gx]
             for part in range(4):
-                first = part * n
-                for by in range(cell):
-                    for bx in range(cell):
-                        block = blocks[gy + (part // 2) * cell + by, gx + (part % 2) * cell + bx]
-                        for j in range(n):
-                            v[first + j] += block[j]
+                source = cells[gy + (part // 2) * cell, gx + (part % 2) * cell]
+                for j in range(n):
+                    v[part * n + j] = source[j]
             total = np.float32(0)
             for j in range(v.size):
                 total += v[j]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -134,6 +136,7 @@ def _gaussian_taps() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 _TAPS = _gaussian_taps()
 
 
+@lru_cache(maxsize=32)
 def _bin_weights(
     patch_size: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +78,7 @@ class SpatialPyramid:
         """Cells of all levels together."""
         return sum(rows * columns for rows, columns in self._sizes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Rows and columns of the finest grid."""
         rows, columns = zip(*self._sizes, strict=True)
@@ -111,8 +112,15 @@ class SpatialPyramid:
             raise ValueError(f"x and y must have one shape (n,), got {xs.shape} and {ys.shape}")
         return _cells(xs, ys, width, height, *self.shape)
 
-    def grids(self) -> Iterator[Grid]:
-        """Iterate over the levels, in the order of the vector."""
+    @cached_property
+    def _grids(self) -> tuple[Grid, ...]:
+        return tuple(self._make_grids())
+
+    def grids(self) -> tuple[Grid, ...]:
+        """Return the levels, in the order of the vector."""
+        return self._grids
+
+    def _make_grids(self) -> Iterator[Grid]:
         first = 0
         for level, (rows, columns) in zip(self.levels, self._sizes, strict=True):
             down = np.arange(self.shape[0]) // (self.shape[0] // rows)
@@ -120,6 +128,17 @@ class SpatialPyramid:
             parents = np.add.outer(down * columns, across).ravel()
             yield Grid(level, slice(first, first + rows * columns), parents)
             first += rows * columns
+
+
+def known_pyramid(levels: tuple[Level, ...]) -> SpatialPyramid:
+    """Return the pyramid of these levels, the same object every time: its grids are kept."""
+    try:
+        return _kept_pyramid(levels)
+    except TypeError:  # lists
+        return SpatialPyramid(levels)
+
+
+_kept_pyramid = lru_cache(maxsize=64)(SpatialPyramid)
 
 
 @compiled()
