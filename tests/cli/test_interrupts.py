@@ -287,13 +287,14 @@ def train_with_small_files(size, *arguments):
     return process.communicate()[1], process.returncode
 
 
-def test_no_room_for_the_model(image_folder, tmp_path, plain_model):
+def test_no_room_for_the_model(image_folder, tmp_path, plain_model, model_path):
     output = tmp_path / "m"
-    output.write_text("old")
+    old = Path(model_path).read_bytes()
+    output.write_bytes(old)
     said, code = train_with_small_files(len(plain_model) - 1, image_folder, "-o", output)
     assert code == 1
     assert said == f"error: {output}: File too large\n"
-    assert output.read_text() == "old"
+    assert output.read_bytes() == old != plain_model
     assert left_over(tmp_path) == []
 
 
