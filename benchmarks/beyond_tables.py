@@ -40,7 +40,7 @@ def presets_table() -> str:
         "the paper's best | elsewhere, without pretrained weights | pretrained network |",
         "|---|" + "---|" * 6,
     ]
-    for title in SETS:
+    for title in _titles(found):
         network = PRETRAINED.get(title)
         others = [_papers_best(title), ELSEWHERE.get(title, ""), "" if network is None else network]
         cells = [_accuracy(found.get((title, method))) for method in PRESETS]
@@ -56,7 +56,7 @@ def short_presets_table() -> str:
         "pretrained network |",
         "|---|---|---|---|---|",
     ]
-    for title in SETS:
+    for title in _titles(found):
         cells = [_accuracy(found.get((title, method))) for method in PRESETS]
         lines.append(f"| {title} | " + " | ".join([*cells, str(PRETRAINED.get(title, ""))]) + " |")
     return "\n".join([*lines, "", _sources(PRESETS)])
@@ -101,6 +101,11 @@ def peers_table() -> str:
             cells.append(cell)
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", _sources(PEERS)])
+
+
+def _titles(found: dict[tuple[str, str], dict[str, Any]]) -> list[str]:
+    """Return the data sets that a preset was measured on."""
+    return [title for title in SETS if any((title, method) in found for method in PRESETS)]
 
 
 def _found() -> dict[tuple[str, str], dict[str, Any]]:
