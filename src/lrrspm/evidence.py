@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ._support.halves import in_precision
 from ._support.loops import compiled
+from ._support.parallel import single_blas_thread
 from .cache import same_key
 from .descriptors import LocalDescriptors
 from .features import Image, SpatialPyramidFeatures
@@ -87,26 +88,27 @@ class Examination:
         self.shape = pixels.shape
         self._parts, vectors, places = [], [], []
         described: dict[Any, LocalDescriptors] = {}
-        for channel in features.channels_:
-            seen = channel.descriptor.pick(pixels)
-            key = same_key(channel.descriptor)
-            if key not in described:
-                described[key] = channel.descriptor.describe(seen)
-            local = described[key]
-            values = channel.project(local)
-            cells = channel.pyramid.cells(local.x, local.y, local.width, local.height)
-            codes = channel.encoder_.encode_all(values)
-            state = channel.pooling_.start(channel.pyramid, *codes.shape[1:], values.shape[1])
-            channel.pooling_.add(state, values, codes, cells)
-            exact = channel.pooling_.finish(state, channel.pyramid)
-            vectors.append(in_precision(exact, channel.pooling_.precision))
-            self._parts.append(_Part(values, codes, cells, exact))
-            # Padding is even on both sides; shrinking puts pixels' edges e at e / scale,
-            # the same on both axes.
-            scale = max(seen.shape[:2]) / max(self.shape)
-            x = local.x + 0.5 - (local.width - seen.shape[1]) // 2
-            y = local.y + 0.5 - (local.height - seen.shape[0]) // 2
-            places.append(np.stack([x, y, local.size]).astype(np.float64) / scale)
+        with single_blas_thread():  # as in training: BLAS may round otherwise on several
+            for channel in features.channels_:
+                seen = channel.descriptor.pick(pixels)
+                key = same_key(channel.descriptor)
+                if key not in described:
+                    described[key] = channel.descriptor.describe(seen)
+                local = described[key]
+                values = channel.project(local)
+                cells = channel.pyramid.cells(local.x, local.y, local.width, local.height)
+                codes = channel.encoder_.encode_all(values)
+                state = channel.pooling_.start(channel.pyramid, *codes.shape[1:], values.shape[1])
+                channel.pooling_.add(state, values, codes, cells)
+                exact = channel.pooling_.finish(state, channel.pyramid)
+                vectors.append(in_precision(exact, channel.pooling_.precision))
+                self._parts.append(_Part(values, codes, cells, exact))
+                # Padding is even on both sides; shrinking puts pixels' edges e at e / scale,
+                # the same on both axes.
+                scale = max(seen.shape[:2]) / max(self.shape)
+                x = local.x + 0.5 - (local.width - seen.shape[1]) // 2
+                y = local.y + 0.5 - (local.height - seen.shape[0]) // 2
+                places.append(np.stack([x, y, local.size]).astype(np.float64) / scale)
         self._x, self._y, self._size = np.concatenate(places, axis=1)
         self._vector = features.weigh(vectors)
         self.scores = score_columns(svm.scores(self._vector[None]))[0].astype(float)

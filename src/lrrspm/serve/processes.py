@@ -29,6 +29,7 @@ OVERRUN = "takes too much time or memory to decode"
 ANSWER_SECONDS = 30.0
 FORK_SECONDS = 10.0
 LOAD_SECONDS = 300.0
+_DYING_SECONDS = 2.0
 _NONE = "No worker process can be started; try again"
 _LOST = "The worker process was lost; try again"
 _LATE = "The worker process did not answer; try again"
@@ -247,13 +248,26 @@ class Processes:
         _drop(link)
         async with self._opening:
             try:
-                if self._nursery.poll() is not None:
-                    self.close()
-                    await asyncio.to_thread(self._start_nursery)
+                if self._nursery.poll() is None:
+                    try:
+                        return await self._fork()
+                    except OSError:
+                        if not await asyncio.to_thread(self._nursery_ends):
+                            raise
+                self.close()
+                await asyncio.to_thread(self._start_nursery)
                 return await self._fork()
             except Exception as error:
                 print_error(f"cannot start a worker process: {str(error) or repr(error)}")
                 return None
+
+    def _nursery_ends(self) -> bool:
+        """Whether the nursery is gone; a killed one closes its connections before it is."""
+        try:
+            self._nursery.wait(_DYING_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     async def _fork(self) -> _Link:
         ours, theirs = socket.socketpair()
