@@ -13,6 +13,7 @@ from .. import config
 from .._support.stages import Stages
 from ..cache import FeatureStore
 from ..classifier import ImageClassifier
+from ..growing import remember
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import SVM, stratified_folds
@@ -38,6 +39,8 @@ def train_with_estimate(
     max_skipped: float = 0.0,
     groups: Sequence[Any] | None = None,
     mistakes: bool = False,
+    frozen: bool = False,
+    store: FeatureStore | None = None,
 ) -> Training:
     """Fit a classifier to all images, and estimate how good it is.
 
@@ -47,10 +50,11 @@ def train_with_estimate(
     labels. There is none where it is not asked for, where classes have one image
     each, or where an encoder learned from the labels. It joins the classifier's
     ``summary_``. ``max_skipped`` is that of :func:`lrrspm.evaluation.evaluate`;
-    with ``mistakes``, the machines that made the most confident ones are kept.
+    with ``mistakes``, the machines that made the most confident ones are kept. With
+    ``frozen``, the features stay as they are. A ``store`` of None is the classifier's.
     """
     stages = stages or Stages()
-    store = FeatureStore(classifier.cache)
+    store = store or classifier.store()
     if any(channel.encoder.uses_labels for channel in classifier.new_channels()):
         estimate = False
     group_of = None if groups is None else dict(zip(paths, groups, strict=True))
@@ -65,10 +69,11 @@ def train_with_estimate(
             trained, skipped = fit_together(
                 [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,
-                tell=machines.__setitem__ if mistakes else None,
+                tell=machines.__setitem__ if mistakes else None, frozen=frozen,
             )  # fmt: skip
-        if skipped:
-            return None, skipped
+            if skipped:
+                return None, skipped
+            remember(classifier, paths, y, store, engine)
         scores = trained[0].crossed
         if not estimate or scores is None:
             return Training(None, []), {}

@@ -11,13 +11,16 @@ from .checks import (
 )
 from .container import ModelFile, ModelFileError, open_model, read_description, write_model
 from .parts import MissingPackageError, check_restorable, fill, pack, restore
+from .trained_on import DIGESTS, check_digests, label_digests, pack_digests
 
 __all__ = [
+    "DIGESTS",
     "MissingPackageError",
     "ModelFile",
     "ModelFileError",
     "check_class_weight",
     "check_classes",
+    "check_digests",
     "check_labels",
     "check_restorable",
     "check_summary",
@@ -25,8 +28,10 @@ __all__ = [
     "describe_model",
     "describe_parameters",
     "fill",
+    "label_digests",
     "open_model",
     "pack",
+    "pack_digests",
     "pack_weights",
     "read_description",
     "restore",

@@ -231,8 +231,11 @@ def fill(
     tensors: dict[str, Tensor],
     classes: NDArray[Any],
     read: Any,
-) -> None:
-    """Check names, kinds and shapes of all arrays, then read them and put them in place."""
+) -> dict[str, NDArray[Any]]:
+    """Check names, kinds and shapes of arrays, then read all, put these in place, and return all.
+
+    ``tensors`` are those of features and SVM.
+    """
     features, svm = restored
     channels = features.new_channels()
     sizes: dict[str, int] = {"c": 1 if len(classes) == 2 else len(classes)}
@@ -282,6 +285,7 @@ def fill(
         setattr(svm, name, arrays[f"svm.{_plain_name(name)}"])
     svm.classes_ = classes
     svm.n_features_in_ = width
+    return arrays
 
 
 def _check_shape(name: str, tensor: Tensor, letters: str, known: dict[str, int]) -> None:
