@@ -109,3 +109,4 @@ class ModelCard(BaseModel):
     estimate: Estimate | None
     parameters: dict[str, Any]
     limits: Limits
+    collects: bool = Field(description="True if the server takes corrections.")
