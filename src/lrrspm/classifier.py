@@ -30,6 +30,7 @@ from .modelfile import (
     check_class_weight,
     check_classes,
     check_digests,
+    check_familiar,
     check_summary,
     check_temperature,
     fill,
@@ -45,6 +46,7 @@ from .svm import (
     ClassWeight,
     KernelSVM,
     LinearSVM,
+    familiarity,
     fit_temperature,
     predict_labels,
     probabilities,
@@ -90,6 +92,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
     temperature_ : float or None
         Of the probabilities, learned by cross-validation; None where the classes
         have too few images for it.
+    familiar_ : float or None
+        Least :func:`lrrspm.svm.familiarity` of 99 % of the training images, likewise.
     summary_ : dict
         Numbers of training images, in all and per class.
     digests_ : ndarray of shape (n, 16), uint8, or None
@@ -184,6 +188,17 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         """Return probabilities for scores, both (N, n_classes)."""
         return probabilities(scores, self.temperature_ or config.TEMPERATURE)
 
+    def is_known(self, scores: NDArray[Any], confidence: float) -> NDArray[np.bool_]:
+        """Tell which images to answer, (N,), from scores (N, n_classes).
+
+        Those with a class of at least that probability, but for images that are less
+        familiar than nearly all training images were.
+        """
+        sure = self.probabilities(scores).max(axis=1) >= confidence
+        if self.temperature_ is None or self.familiar_ is None:
+            return sure
+        return sure & (familiarity(scores, self.temperature_) >= self.familiar_)
+
     def explain(self, image: Image, label: Any = None) -> Explanation:
         """Compute what each patch of an image adds to a class's score, and where.
 
@@ -230,6 +245,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
             "classes": self.classes_.tolist(),
             "summary": check_summary(self.summary_),
             "temperature": self.temperature_,
+            "familiar": self.familiar_,
             "class_weight": pack_weights(self.class_weight),
             "requires": packed.requires,
         }
@@ -304,6 +320,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         """
         self.svm_ = self.new_svm()
         self.temperature_: float | None = None
+        self.familiar_: float | None = None
         scores = None
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
@@ -319,6 +336,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
             self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
             self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            found = familiarity(scores[tested], self.temperature_)
+            self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
         self.fitted_method_ = None if self.method_name == "custom" else self.method_name
         self.classes_ = self.svm_.classes_
         counts = Counter(labels.tolist())
@@ -419,4 +438,5 @@ def _restore(file: ModelFile) -> ImageClassifier:
     model.summary_, model.fitted_method_ = summary, method
     model.temperature_ = check_temperature(description.get("temperature"))
     model.digests_, model.kept_ = arrays.get(DIGESTS), None
+    model.familiar_ = check_familiar(description.get("familiar"))
     return model

@@ -4,6 +4,7 @@ from .card import describe_model, describe_parameters
 from .checks import (
     check_class_weight,
     check_classes,
+    check_familiar,
     check_labels,
     check_summary,
     check_temperature,
@@ -21,6 +22,7 @@ __all__ = [
     "check_class_weight",
     "check_classes",
     "check_digests",
+    "check_familiar",
     "check_labels",
     "check_restorable",
     "check_summary",
