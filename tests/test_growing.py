@@ -44,7 +44,7 @@ def on_all_vectors(model, paths, labels):
 
 def same(one, other, paths):
     np.testing.assert_array_equal(one.decision_function(paths), other.decision_function(paths))
-    assert one.temperature_ == other.temperature_
+    assert (one.temperature_, one.familiar_) == (other.temperature_, other.familiar_)
     assert one.summary_ == other.summary_
     np.testing.assert_array_equal(one.classes_, other.classes_)
 
