@@ -56,7 +56,8 @@ def run() -> dict[str, Any]:
         anew = best_of(1, {"": lambda: train_with_estimate(*everything, plain)}, warm_up=False)[""]
 
         grown = load_model(folder / "grown").set_params(n_jobs=-1, cache=folder / "store")
-        vectors = grown.features_.set_params(n_jobs=-1).transform(everything[0])
+        features = grown.features_.set_params(n_jobs=-1, cache=folder / "store")
+        vectors = features.transform(everything[0])
         machine = grown.new_svm().fit(vectors, everything[1])
         found = grown.decision_function(everything[0])
         difference = float(np.abs(found - machine.decision_function(vectors)).max())
