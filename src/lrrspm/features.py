@@ -276,6 +276,8 @@ class SpatialPyramidFeatures(
     ----------
     channels_ : list of fitted Channel
         Those that the training images call for, see ``when`` of :class:`Channel`.
+    left_out_ : dict of int to str
+        Places of the others among the given channels, and why they were left out.
 
     Notes
     -----
@@ -361,9 +363,7 @@ class SpatialPyramidFeatures(
         if not math.isfinite(sum(channel.weight for channel in channels)):
             raise ValueError("the sum of the channels' weights is too large")
         if all(channel.when == "color" for channel in channels):
-            raise ValueError(
-                "all channels are left out without color; set when=None in one of them"
-            )
+            raise ValueError("all channels are left out without color; set when=None in one")
 
     def read(self, image: Image) -> Pixels:
         """Read one image as the descriptors take it, shrunk if it is large."""
