@@ -199,7 +199,9 @@ def test_results_name_the_channels_that_are_left_out(files):
     counts = []
     for number, seed in enumerate(split_seeds(0, 2), 1):
         train = split_by_class(np.array(["a", "b"] * 6), 2, seed)
-        n = sum(has_color(np.asarray(Image.open(paths[i])) / np.float32(255)) for i in train)
+        n = sum(
+            has_color((np.asarray(Image.open(paths[i])) / 255).astype(np.float32)) for i in train
+        )
         if n < 2:
             reason = f"only {n} of 4 training images have color"
             counts.append({"split": number, "descriptor": "LocalColor", "reason": reason})

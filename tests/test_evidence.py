@@ -10,8 +10,9 @@ from PIL import Image
 from benchmarks.evidence import REGION, made_images, measure_falls, share_on_region
 from lrrspm import ImageClassifier, KernelSVM, find_images, load_model
 from lrrspm.evaluation import split_by_class
-from lrrspm.evidence import Explanation
+from lrrspm.evidence import Explanation, _spread
 from lrrspm.methods import METHODS, find_method
+from tests import naive
 from tests.conftest import draw
 
 ONE_CHANNEL = [*METHODS, "KernelLrrSPM", "NonlinearLrrSPM", "SupervisedLrrSPM"]
@@ -54,6 +55,19 @@ def random_models(request):
             model.svm_.dual_coef_ = rng.normal(size=model.svm_.dual_coef_.shape)
         made.append(model)
     return made
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 30), st.integers(0))
+def test_spreading_agrees_with_naive(height, width, n, seed):
+    rng = np.random.default_rng(seed)
+    # Few rows and sizes, so that some patches share a row with the one before.
+    y, x = rng.integers(0, height, n) // 3 * 3.0, rng.uniform(0, width, n)
+    tall, wide, shares = rng.choice([4.0, 9.0], n), rng.uniform(1, 20, n), rng.normal(size=n)
+    out = np.zeros((height, width))
+    _spread(shares, y, x, tall, wide, out)
+    expected = naive.spread(shares, y, x, tall, wide, out.shape)
+    np.testing.assert_allclose(out, expected, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=15)
