@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from benchmarks.evidence import REGION, made_images, measure_falls, share_on_region
+from benchmarks.evidence import (
+    REGION,
+    made_images,
+    measure_falls,
+    overlaps_region,
+    share_of_change,
+    share_on_region,
+)
 from lrrspm import ImageClassifier, KernelSVM, find_images, load_model
 from lrrspm.evaluation import split_by_class
 from lrrspm.evidence import Explanation, _spread
@@ -304,6 +311,17 @@ def test_evidence_lies_where_the_classes_differ(method, seed):
     assert (model.predict(images[60:]) == labels[60:]).all()
     shares = [share_on_region(model.explain(image)) for image in images[60:]]
     assert np.mean(shares) >= 0.9
+
+
+@pytest.mark.parametrize("method", ["LrrSPM", "balanced"])
+def test_what_changes_with_the_class_is_on_patches_that_see_it(method):
+    """Large patches see the region from outside it, so their maps reach beyond."""
+    images, labels = made_images(80)
+    model = ImageClassifier(method=method, random_state=0, n_samples=20_000, n_jobs=-1)
+    model.fit(images[:60], labels[:60])
+    pairs = [[model.explain(image, 0) for image in images[i : i + 2]] for i in range(60, 80, 4)]
+    assert np.mean([share_of_change(*pair) for pair in pairs]) >= 0.9
+    assert overlaps_region(pairs[0][0]).mean() < 0.6  # what chance would give
 
 
 def test_covering_strong_evidence_lowers_the_score(data_dir):
