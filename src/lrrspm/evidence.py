@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._support.halves import in_precision, widen_columns
+from ._support.halves import in_precision, widened
 from ._support.loops import compiled
 from ._support.parallel import single_blas_thread
 from .cache import same_key
@@ -158,9 +158,7 @@ class Examination:
         shares, first = [], 0
         channels = self._features.channels_
         scales = self._features.scales if len(channels) > 1 else [1.0]
-        vector = self._vector
-        if vector.dtype == np.float16:
-            vector = widen_columns(vector[None], 0, len(vector))[0]
+        vector = widened(self._vector)
         for channel, part, scale in zip(channels, self._parts, scales, strict=True):
             here = slice(first, first + channel.n_features)
             own = weights[here] * scale

@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support import registry
-from ._support.halves import in_precision, widen_columns
+from ._support.halves import in_precision, widen_columns, widened
 from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
@@ -385,8 +384,8 @@ class SpatialPyramidFeatures(
         """Join the channels' vectors (n_features,), each in its precision, by their weights."""
         if len(parts) == 1:
             return parts[0]
-        weighed = map(partial(np.multiply, dtype=np.float32), parts, self.scales)
-        return in_precision(np.concatenate(list(weighed)), self.precision)
+        weighed = [widened(part) * scale for part, scale in zip(parts, self.scales, strict=True)]
+        return in_precision(np.concatenate(weighed), self.precision)
 
     @property
     def precision(self) -> np.dtype[Any]:
