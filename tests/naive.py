@@ -396,6 +396,18 @@ def spread(shares, y, x, height, width, shape):
     return out
 
 
+def class_alignment(X, labels):
+    """Correlate centered products of two different samples with being of one class."""
+    n = len(X)
+    center = np.eye(n) - 1 / n
+    gram = center @ np.array([[x @ y for y in X] for x in X]) @ center
+    alike = center @ np.array([[float(a == b) for b in labels] for a in labels]) @ center
+    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+    k, y = (np.array([matrix[pair] for pair in pairs]) for matrix in (gram, alike))
+    scale = np.sqrt((k @ k) * (y @ y))
+    return k @ y / scale if scale > 1e-12 else 0.0
+
+
 def posteriors(x, mixture, survivors):
     """Probabilities that one descriptor is of each Gaussian, the small ones cut."""
     shares, means, deviations = mixture

@@ -43,9 +43,9 @@ class Channel(BaseEstimator):
         None is the encoder's own: the one that its method uses.
     levels : tuple of int
         Cells along each side, one number per pyramid level.
-    weight : float
-        Share of this channel in the product of two images' vectors, where
-        there are several channels.
+    weight : float or None
+        Share of this channel in the product of two images' vectors, where there are
+        several. None learns it from the labels of an :class:`ImageClassifier`, else 1.
     projection : transformer or None
         Fitted to the sampled descriptors, and applied before the encoder; see
         :mod:`lrrspm.descriptors`.
@@ -66,7 +66,7 @@ class Channel(BaseEstimator):
         descriptor: Any = None,
         pooling: Any = None,
         levels: tuple[Level, ...] = config.LEVELS,
-        weight: float = 1.0,
+        weight: float | None = 1.0,
         projection: Any = None,
         when: str | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class Channel(BaseEstimator):
         for part in (self.descriptor, self.encoder, self.pooling, self.projection):
             if part is not None:
                 part.check_parameters()
-        if not (math.isfinite(self.weight) and self.weight > 0):
+        if self.weight is not None and not (math.isfinite(self.weight) and self.weight > 0):
             raise ValueError(f"weight must be positive, got {self.weight}")
         if self.when not in (None, "color"):
             raise ValueError(f"when must be None or 'color', got {self.when!r}")
@@ -359,7 +359,7 @@ class SpatialPyramidFeatures(
         channels = self.new_channels()
         for channel in channels:
             channel.check_parameters()
-        if not math.isfinite(sum(channel.weight for channel in channels)):
+        if not math.isfinite(sum(channel.weight or 1.0 for channel in channels)):
             raise ValueError("the sum of the channels' weights is too large")
         if all(channel.when == "color" for channel in channels):
             raise ValueError("all channels are left out without color; set when=None in one")

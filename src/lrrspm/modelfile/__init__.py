@@ -3,7 +3,7 @@
 from .card import describe_model, describe_parameters
 from .checks import check_classes, check_labels, check_summary
 from .container import ModelFile, ModelFileError, open_model, read_description, write_model
-from .parts import MissingPackageError, check_restorable, fill, pack, restore
+from .parts import MissingPackageError, check_restorable, fill, fitted_places, pack, restore
 
 __all__ = [
     "MissingPackageError",
@@ -16,6 +16,7 @@ __all__ = [
     "describe_model",
     "describe_parameters",
     "fill",
+    "fitted_places",
     "open_model",
     "pack",
     "read_description",

@@ -19,6 +19,7 @@ from .container import Tensor
 
 _SVMS: dict[str, type[SVM]] = {"KernelSVM": KernelSVM, "LinearSVM": LinearSVM}
 _KINDS = {"descriptor": "descriptors", "encoder": "encoders", "pooling": "poolings"}
+_OPTIONAL_KEYS = {"projection", "when", "left_out", "learns_weight"}
 _PART_KEYS = {"name", "parameters", "package", "codebook_given"}
 _FEATURES = ("max_side", "n_samples", "random_state")
 _MOST_CHANNELS = 64
@@ -84,9 +85,15 @@ def _describe_all(
         )
     requires: dict[str, str] = {}
     listed = []
+    weights = {}
+    if left_out is not None:
+        fitted = zip(fitted_places(features), features.channels_, strict=True)
+        weights = {place: channel.weight for place, channel in fitted}
     for place, channel in enumerate(features.new_channels()):
         described: dict[str, Any] = {"levels": as_json(channel.pyramid.levels)}
-        described["weight"] = float(channel.weight)
+        described["weight"] = float(weights.get(place, channel.weight or 1.0))
+        if channel.weight is None:
+            described["learns_weight"] = True
         for role, kind in _KINDS.items():
             described[role] = _describe(kind, getattr(channel, role), requires)
         if channel.projection is not None:
@@ -182,6 +189,9 @@ def restore(description: dict[str, Any]) -> Restored:
     channels = [_restore_channel(one) for one in listed]
     features = SpatialPyramidFeatures(channels, **given)
     features.check_parameters()
+    for channel, one in zip(channels, listed, strict=True):
+        if "learns_weight" in one:
+            channel.weight = None
     features.left_out_ = {i: one["left_out"] for i, one in enumerate(listed) if "left_out" in one}
     svm = description["svm"]
     made = _SVMS[svm["name"]]()
@@ -193,7 +203,7 @@ def restore(description: dict[str, Any]) -> Restored:
 
 
 def _restore_channel(described: dict[str, Any]) -> Channel:
-    if set(described) - {"projection", "when", "left_out"} != {*_KINDS, "levels", "weight"}:
+    if set(described) - _OPTIONAL_KEYS != {*_KINDS, "levels", "weight"}:
         raise ValueError(f"a channel has the keys {sorted(described)}")
     levels, weight, when = described["levels"], described["weight"], described.get("when")
     if not isinstance(levels, list) or not 1 <= len(levels) <= 64:
@@ -201,6 +211,8 @@ def _restore_channel(described: dict[str, Any]) -> Channel:
     flat = [n for one in levels for n in (one if isinstance(one, list) else [one])]
     if any(type(n) is not int for n in flat) or type(weight) not in (int, float):
         raise ValueError(f"levels are {str(levels)[:100]}, the weight is {weight!r}")
+    if described.get("learns_weight", True) is not True:
+        raise ValueError(f"learns_weight is {described['learns_weight']!r:.100}")
     if "left_out" in described:
         why = described["left_out"]
         if when is None or not isinstance(why, str) or len(why) > _LONGEST_REASON:
@@ -283,6 +295,7 @@ def fill(
     for place, channel in channels.items():
         encoder = channel.encoder
         channel.when = None  # decided
+        channel.weight = float(description["channels"][place]["weight"])
         for part, prefix in _owners(place, encoder, channel.pooling, channel.projection):
             for name in part.derived:
                 setattr(part, name, arrays[prefix + _plain_name(name)])

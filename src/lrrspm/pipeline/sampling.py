@@ -92,6 +92,7 @@ def fit_features(
         for c, channel in fitted.items():
             channel.encoder = templates[c].encoder  # as it was given, without our seed
             channel.when = None  # decided
+            channel.weight = 1.0 if channel.weight is None else channel.weight
         feature.channels_ = [fitted[c] for c in sorted(fitted)]
         feature.left_out_ = {
             c: plan.lacks for plan in left_out for o, c, _ in plan.channels if o == number
