@@ -37,7 +37,7 @@ import psutil
 from lrrspm import find_images
 
 from ._measure import data_folder, figure, measure, show
-from .attacks.server import Hostile, ask
+from .attacks.server import Hostile, ask, hostile_requests
 
 SECONDS = 180.0
 CLIENTS = (1, 8, 64)
