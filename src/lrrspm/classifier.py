@@ -48,9 +48,11 @@ from .svm import (
     LinearSVM,
     familiarity,
     fit_temperature,
+    fit_thresholds,
     predict_labels,
     probabilities,
     score_columns,
+    weigh_samples,
 )
 
 
@@ -73,7 +75,9 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         Penalty of the support vector machine.
     class_weight : dict, "balanced" or None
         How much images of a class count in training, see :class:`lrrspm.LinearSVM`;
-        "balanced" helps classes with few images.
+        "balanced" helps classes with few images. Then cross-validation also finds
+        what to add to the scores of each class (not for kernels), and probabilities
+        are those of classes that weigh so.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.
@@ -335,7 +339,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
                     tell(fold, machine)
 
             self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
-            self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            self._calibrate(scores, labels, indices, tested, sample_weight)
+            assert self.temperature_ is not None
             found = familiarity(scores[tested], self.temperature_)
             self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
         self.fitted_method_ = None if self.method_name == "custom" else self.method_name
@@ -346,6 +351,27 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.digests_: NDArray[np.uint8] | None = None
         self.kept_: Kept | None = None
         return scores
+
+    def _calibrate(
+        self,
+        scores: NDArray[Any],
+        labels: NDArray[Any],
+        indices: NDArray[np.int64],
+        tested: NDArray[np.bool_],
+        sample_weight: NDArray[Any] | None,
+    ) -> None:
+        """Learn the temperature from scores (N, n_classes); with class weights, thresholds too.
+
+        These are added to the scores, and to the machine's intercepts.
+        """
+        weights = weigh_samples(self.class_weight, labels, sample_weight, np.float64)
+        if self.class_weight is None or weights is None or isinstance(self.svm_, KernelSVM):
+            self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            return
+        added, self.temperature_ = fit_thresholds(scores[tested], indices[tested], weights[tested])
+        scores += added
+        own = added[1:] if len(added) == 2 else added  # two classes share one machine
+        self.svm_.intercept_ = (self.svm_.intercept_ + own).astype(self.svm_.intercept_.dtype)
 
     def store(self) -> FeatureStore:
         """Open the store in ``cache``."""

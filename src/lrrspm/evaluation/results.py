@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +29,19 @@ class Skipped:
         return {"path": self.path, "reason": self.reason}
 
 
+@dataclass(frozen=True)
+class LeftOut:
+    """A channel that the training images of a split did not call for."""
+
+    split: int
+    descriptor: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``split``, ``descriptor`` and ``reason``."""
+        return asdict(self)
+
+
 @dataclass
 class Evaluation:
     """Accuracy of one classifier on one or several splits.
@@ -47,6 +60,8 @@ class Evaluation:
     skipped : list of Skipped
     parameters : dict
         Parameters of the classifier and of the protocol.
+    left_out : list of LeftOut
+        See ``when`` of :class:`lrrspm.Channel`.
     """
 
     class_names: list[Any]
@@ -56,6 +71,7 @@ class Evaluation:
     mistakes: list[Mistake] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
 
     @property
     def confusion(self) -> NDArray[np.int64]:
@@ -111,6 +127,7 @@ class Evaluation:
             "images": self.images,
             "classes": len(self.class_names),
             "class_names": self.class_names,
+            **({"left_out": [one.to_json() for one in self.left_out]} if self.left_out else {}),
             **({"parameters": self.parameters} if self.parameters else {}),
         }
 

@@ -11,7 +11,7 @@ from .checks import (
     pack_weights,
 )
 from .container import ModelFile, ModelFileError, open_model, read_description, write_model
-from .parts import MissingPackageError, check_restorable, fill, pack, restore
+from .parts import MissingPackageError, check_restorable, fill, fitted_places, pack, restore
 from .trained_on import DIGESTS, check_digests, label_digests, pack_digests
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "describe_model",
     "describe_parameters",
     "fill",
+    "fitted_places",
     "label_digests",
     "open_model",
     "pack",
