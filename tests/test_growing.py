@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
+from lrrspm import Channel, ImageClassifier, LLCEncoder, LRREncoder, find_images, load_model
 from lrrspm._support.stages import Stages
 from lrrspm.growing import find_changes, gather
 from lrrspm.modelfile import label_digests
@@ -68,6 +68,21 @@ def test_grown_equals_trained_on_all_vectors(images, method, tmp_path):
     # Back to the images before: the same file.
     loaded.grow(paths[:12], labels[:12]).save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "m").read_bytes()
+
+
+def test_learned_weights_of_channels_stay(images, tmp_path):
+    paths, labels = images
+    parts = [LRREncoder(codebook_size=8), LLCEncoder(codebook_size=6)]
+    channels = [Channel(part, levels=(1, 2), weight=None) for part in parts]
+    model = ImageClassifier(channels=channels, random_state=0, n_samples=2000)
+    model.fit(paths[:12], labels[:12]).save(tmp_path / "m")
+    learned = [channel.weight for channel in model.features_.channels_]
+    anew = clone(model).fit(paths, labels).features_.channels_
+    assert learned != [channel.weight for channel in anew]
+    for one in (model, load_model(tmp_path / "m")):
+        one.grow(paths, labels)
+        assert [channel.weight for channel in one.features_.channels_] == learned
+        same(one, on_all_vectors(one, paths, labels), paths)
 
 
 def test_vectors_of_known_images_come_from_the_store(images, tmp_path, reads):

@@ -103,8 +103,9 @@ def fit_together(
     kept.close()
     for classifier, owner in zip(classifiers, owners, strict=True):
         classifier.features_ = features[owner]
+    # Labels of test images must not be seen.
+    learn = not (shared_codebook or frozen)
     if len(images) * sum(map(_row_bytes, features)) > MEMORY:
-        learn = not shared_codebook
         return _fit_apart(
             classifiers, images, machines, members, engine, stages, skip, store, kept, learn
         )
@@ -112,9 +113,8 @@ def fit_together(
     def inspect(number: int, vectors: list[NDArray[Any]]) -> None:
         learn_weights(features[number], vectors, y, parts[number], engine)
 
-    # Labels of test images must not be seen.
     encoded = encode_images(
-        features, images, engine, stages, skip, store, kept, None if shared_codebook else inspect
+        features, images, engine, stages, skip, store, kept, inspect if learn else None
     )
     if encoded.skipped:
         return Together([], encoded.skipped)
