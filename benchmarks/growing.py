@@ -5,7 +5,7 @@
 and 100 new images that it does not have, other ones each time. Target: under 5
 seconds. Beside it, training from nothing on the 2100 images. The scores of all 2100
 images must be, bit for bit, those of a support vector machine trained on all vectors,
-and the model file may grow by 16 bytes per image.
+and the model file may grow by 16 bytes per image (and the name of an array).
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class Gathered(NamedTuple):
 def gather(
     folders: Sequence[tuple[Sequence[str], Sequence[str]]], store: FeatureStore, engine: Engine
 ) -> Gathered:
-    """Join the images of several folders, sorted by label.
+    """Join the images of several folders, sorted by label, then by path, as in one folder.
 
     An image that is in several of them counts in the last: a folder of corrections
     comes after the images that it corrects. Copies in one folder stay, as ``train``
@@ -192,7 +192,7 @@ def gather(
         for number, found in enumerate(folders)
         for path, label in zip(*found, strict=True)
     ]
-    rows.sort(key=lambda row: row[0])
+    rows.sort(key=lambda row: (row[0], row[2]))
     digests = _identify([path for _, _, path in rows], store, engine)
     last: dict[str | None, int] = {}
     for digest, (_, number, _) in zip(digests, rows, strict=True):
