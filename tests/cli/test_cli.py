@@ -147,12 +147,13 @@ def test_predict_formats(image_folder, model_path):
     assert prediction["score"] == prediction["top"][0]["score"] >= prediction["top"][1]["score"]
     assert found["skipped"] == []
     rows = list(csv.reader(run("predict", model_path, image, "--csv").stdout.splitlines()))
-    assert rows[0] == ["path", "label", "score"]
+    assert rows[0] == ["path", "label", "confidence", "score", "error"]
     assert rows[1][:2] == [str(image), "dots"]
     rows = list(
         csv.reader(run("predict", model_path, image, "--csv", "--top", "9").stdout.splitlines())
     )
-    assert rows[0] == ["path", "label_1", "score_1", "label_2", "score_2", "label_3", "score_3"]
+    more = [f"{name}_{place}" for place in (2, 3) for name in ("label", "confidence", "score")]
+    assert rows[0] == ["path", "label", "confidence", "score", "error", *more]
 
 
 def test_names_with_brackets_are_shown_as_they_are(image_folder, model_path, tmp_path):
@@ -174,7 +175,7 @@ def test_control_characters_in_names_are_escaped(image_folder, model_path, tmp_p
 def test_reader_that_stops_early(image_folder, model_path):
     command = f"{sys.executable} -m lrrspm predict {model_path} {image_folder} --csv | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "path,label,score"
+    assert done.stdout.strip() == "path,label,confidence,score,error"
     assert "Traceback" not in done.stderr
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .._support.stages import Listener
     from ..evaluation import Evaluation
 
+_GROUPS = 5  # of classes that are confused with each other, printed
+
 
 @contextlib.contextmanager
 def warnings_as_lines() -> Iterator[None]:
@@ -85,19 +87,27 @@ def print_evaluation(result: Evaluation) -> None:
     classes = plural(len(result.class_names), "class")
     basis = f"{splits}{plural(result.images, 'image')}, {classes}"
     print(f"accuracy {_accuracy(result)} %   ({basis})")
-    table = Table("class", "accuracy %", "most often confused with", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    names, per_class = result.class_names, result.per_class
-    for row, name in enumerate(names):
-        if name not in per_class:
-            table.add_row(text(name), "", "not tested")
+    print(f"precision {result.precision:.2f} %, F1 {result.f1:.2f} %   (means over the classes)")
+    table = Table("class, weakest first", box=None, pad_edge=False)
+    for column in ("recall %", "precision %", "F1 %"):
+        table.add_column(column, justify="right")
+    table.add_column("most often confused with")
+    names, metrics = result.class_names, result.class_metrics
+    for row in sorted(range(len(names)), key=lambda row: metrics.get(names[row], (101,))[0]):
+        name = names[row]
+        if name not in metrics:
+            table.add_row(text(name), "", "", "", "not tested")
             continue
         counts = result.confusion[row].tolist()
         total, counts[row] = sum(counts), 0
         worst = max(range(len(names)), key=counts.__getitem__)
         confused = f"{names[worst]} ({100 * counts[worst] / total:.1f} %)" if counts[worst] else ""
-        table.add_row(text(name), f"{per_class[name]:.1f}", text(confused))
+        shown = (f"{value:.1f}" for value in metrics[name][:3])
+        table.add_row(text(name), *shown, text(confused))
     print_rich(table)
+    for group in result.confused_groups()[:_GROUPS]:
+        members = printable(", ".join(map(str, group.names)))
+        print(f"confused with each other: {members} ({group.share:.1f} % of their images)")
     print_seconds(result.seconds)
 
 
