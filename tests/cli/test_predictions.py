@@ -60,7 +60,7 @@ def test_predict_writes_the_best_classes(image_folder, model_path, tmp_path):
     for row in rows:
         assert {row["label"], row["label_2"], row["label_3"]} == {"across", "along", "dots"}
         assert float(row["score"]) >= float(row["score_2"]) >= float(row["score_3"])
-    assert run(*arguments, "--csv").stdout == target.read_text()
+    assert run(*arguments, "--csv").stdout_bytes == target.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["p.csv", "p.jsonl"])

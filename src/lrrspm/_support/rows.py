@@ -43,7 +43,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     ``path`` has ``./`` instead, and so stays a path.
     """
     target = io.StringIO()
-    writer = csv.writer(target, lineterminator="\n")
+    writer = csv.writer(target)
     writer.writerow(columns)
     for row in rows:
         writer.writerow([_cell(name, row.get(name)) for name in columns])
