@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from lrrspm._support.rows import csv_text, write_rows
 
 names = st.text(max_size=8)
-odd = names | st.sampled_from(["=1+1", "+x", "-x", "@x", "\tx", "a\nb", "a\rb", "\rx", 'a"b', "\udcff.png"])
+odd = names | st.sampled_from(
+    ["=1+1", "+x", "-x", "@x", "\tx", "a\nb", "a\rb", "\rx", 'a"b', "\udcff.png"]
+)
 
 
 @given(st.lists(st.tuples(odd, odd), max_size=4))
