@@ -246,8 +246,13 @@ def check_images(X: Iterable[Any]) -> list[Source | NDArray[Any]]:
 def list_images(X: Any) -> list[Source | NDArray[Any]]:
     """Return a list of images, as :func:`check_images` does; one image is a list of one.
 
-    An array of shape (h, w) or (h, w, 3) is one image; others are several.
+    An array of shape (h, w) or (h, w, 3) is one image; (n, h, w) and (n, h, w, 3) are n.
     """
+    if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[2] in (1, 2, 4):
+        # Most likely one image with transparency, not many that are 4 pixels wide.
+        raise ValueError(
+            f"expected an image of shape (h, w) or (h, w, 3), got an array of shape {X.shape}"
+        )
     single = isinstance(X, (str, os.PathLike, Image.Image)) or (
         isinstance(X, np.ndarray) and (X.ndim == 2 or (X.ndim == 3 and X.shape[2] == 3))
     )
