@@ -46,10 +46,13 @@ def test_one_image_of_any_kind(image_folder, tmp_path):
         with pytest.raises((TypeError, ValueError)):
             model.predict(bad)
     with pytest.raises(ValueError, match="expected a list"):
-        small().fit(Image.open(paths[0]), ["a"])
+        small().fit(kinds[3], ["a"])
     (tmp_path / "cut.png").write_bytes(Path(paths[0]).read_bytes()[:200])
-    with pytest.raises(ValueError, match="image of Pillow cannot be read"):
-        model.predict(Image.open(tmp_path / "cut.png"))
+    with (
+        Image.open(tmp_path / "cut.png") as cut,
+        pytest.raises(ValueError, match="image of Pillow cannot be read"),
+    ):
+        model.predict(cut)
 
 
 def test_two_classes(image_folder):
