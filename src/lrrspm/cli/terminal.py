@@ -24,8 +24,8 @@ def warnings_as_lines() -> Iterator[None]:
     """Print warnings as one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        # Pillow's remarks on damaged tags and palettes name no file.
-        warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+        # Pillow's remarks on damaged tags and on large images name no file; our errors do.
+        warnings.filterwarnings("ignore", module=r"PIL\.")
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
             print(f"warning: {printable(message)}", file=sys.stderr)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 
 from .dual import Floats
 
@@ -22,7 +22,9 @@ def check_solver(C: float, tol: float, max_iter: int) -> None:
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Sorted classes and each sample's index among them; at least two classes."""
-    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"Unknown label type: {kind}; labels are names or whole numbers")
     classes, indices = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"a classifier needs at least two classes, got one class: {classes[0]}")
