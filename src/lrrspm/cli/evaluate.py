@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -35,6 +35,9 @@ from .report import (
 )
 from .terminal import print_evaluation, print_json, print_methods, progress
 from .tunables import Tuned, make_classifiers, tunable
+
+if TYPE_CHECKING:
+    from ..classifier import ImageClassifier
 
 
 @command
@@ -82,6 +85,8 @@ def evaluate(
     classifiers = make_classifiers(
         names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
     )
+    if shared_codebook:
+        _refuse_labels(list(classifiers.values()))
     check_report(report)
     check_predictions(predictions, "--predictions", folder)
     paths, labels = find_images(folder)
@@ -118,6 +123,15 @@ def evaluate(
             print_evaluation(results[0])
         print_written(report, predictions)
     report_skipped(skipped, len(paths))
+
+
+def _refuse_labels(classifiers: list[ImageClassifier]) -> None:
+    from ..training import refuse_labels
+
+    try:
+        refuse_labels([classifier.new_features() for classifier in classifiers])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--shared-codebook") from None
 
 
 @command
