@@ -171,6 +171,14 @@ def test_predict_formats(image_folder, model_path):
     assert rows[0] == ["path", "label", "confidence", "score", "error", *more]
 
 
+def test_tables_in_a_pipe_are_as_wide_as_asked_for(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = run("methods").stdout.splitlines()
+    assert len(lines) == 1 + len(json.loads(run("methods", "--json").stdout)["methods"]) + 1
+    monkeypatch.setenv("COLUMNS", "50")
+    assert max(map(len, run("methods").stdout.splitlines())) <= 50
+
+
 def test_names_with_brackets_are_shown_as_they_are(image_folder, model_path, tmp_path):
     path = tmp_path / "[bold]odd[red] name.png"
     shutil.copy(image_folder / "dots" / "00.png", path)

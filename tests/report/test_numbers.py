@@ -137,6 +137,11 @@ def test_methods_side_by_side():
         assert f"{row[0]}: {row[1]} %" in page.text
 
 
+def test_methods_that_are_equally_good_are_all_named():
+    made = {name: made_evaluation(4, wrong) for name, wrong in (("a", 0.3), ("b", 0.1), ("c", 0.1))}
+    assert "Best methods: b, c are equal; this is b" in report(made).text
+
+
 def test_report_without_an_evaluation():
     page = report()
     assert "images 3 in 2 classes, 1 to 2 each" in page.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -89,6 +90,7 @@ def print_evaluation(result: Evaluation) -> None:
     print(f"accuracy {_accuracy(result)} %   ({basis})")
     print(f"precision {result.precision:.2f} %, F1 {result.f1:.2f} %   (means over the classes)")
     table = Table("class, weakest first", box=None, pad_edge=False)
+    table.columns[0].overflow = "fold"
     for column in ("recall %", "precision %", "F1 %"):
         table.add_column(column, justify="right")
     table.add_column("most often confused with")
@@ -172,8 +174,8 @@ def print_rich(content: Any) -> None:
     """Print a table or text of Rich."""
     from rich.console import Console
 
-    # A pipe has no width; rows must not be wrapped there.
-    width = None if sys.stdout.isatty() else 10_000
+    # A pipe has no width; rows must not be wrapped there, unless COLUMNS asks for it.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
     Console(width=width, highlight=False).print(content)
 
 

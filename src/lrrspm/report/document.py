@@ -94,7 +94,7 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
     shown = [_evaluation(name, found, run.stages) for name, found in ranked]
     headings = dict(_HEADINGS)
     if len(ranked) > 1:
-        headings["best"] = f"Best method: {ranked[0][0]}"
+        headings["best"] = _best(ranked)
         contents = ["methods", "best", "others"]
     else:
         parts = ["classes", "pairs", "matrix", "mistakes"]
@@ -120,6 +120,15 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
         color_for=FOR,
         color_against=AGAINST,
     )
+
+
+def _best(ranked: Sequence[tuple[str, Evaluation]]) -> str:
+    """Name the best method, and those whose accuracy is shown as the same number."""
+    most = f"{ranked[0][1].mean:.2f}"
+    first, *others = [name for name, found in ranked if f"{found.mean:.2f}" == most]
+    if not others:
+        return f"Best method: {first}"
+    return f"Best methods: {', '.join([first, *others])} are equal; this is {first}"
 
 
 def _evaluation(name: str, found: Evaluation, stages: Stages) -> dict[str, Any]:
