@@ -17,10 +17,11 @@ from .reading import (
     read_thumbnail,
 )
 from .resizing import shrink
+from .suspects import looks_damaged
 
 __all__ = [
     "KINDS", "AnyImage", "Finding", "ImageError", "KeptImages", "Pixels", "Source", "TooLargeError",
     "as_gray", "audit", "check_images", "digest_images", "expand_paths", "find_images",
-    "group_copies", "has_color", "image_digest", "list_images", "read_image", "read_pixels",
-    "read_thumbnail", "shrink", "walk_images", "warn_about",
+    "group_copies", "has_color", "image_digest", "list_images", "looks_damaged",
+    "read_image", "read_pixels", "read_thumbnail", "shrink", "walk_images", "warn_about",
 ]  # fmt: skip
