@@ -20,7 +20,7 @@ from ..images import KINDS, Finding
 from .draw import AGAINST, FOR
 from .matrix import confused_pairs, lay_out
 from .mistakes import show
-from .page import render
+from .page import render, script
 
 _PAIRS = 15
 # How many findings of a kind, paths of a finding, and skipped images are listed.
@@ -102,6 +102,7 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
     counts = run.audit["counts"]
     return render(
         "report.html",
+        script=script("sort.js"),
         title=run.title,
         run=run,
         headings=headings,
