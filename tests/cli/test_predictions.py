@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from lrrspm import load_model
 from lrrspm.cli import app
 from tests.conftest import mixed_up
 
@@ -47,6 +48,8 @@ def test_predict_writes_a_row_per_image(image_folder, model_path, bad, tmp_path,
     assert first["error"].startswith("not an image")
     assert first["label"] == first["score"] == ""
     assert (second["path"], second["label"], second["error"]) == (str(image), "dots", "")
+    model = load_model(model_path)
+    assert float(second["confidence"]) == pytest.approx(model.predict_proba(image).max(), abs=1e-6)
     shown = json.loads(done.stdout)["predictions"][0]
     assert float(second["score"]) == pytest.approx(shown["score"], abs=1e-6)
 
@@ -60,6 +63,9 @@ def test_predict_writes_the_best_classes(image_folder, model_path, tmp_path):
     for row in rows:
         assert {row["label"], row["label_2"], row["label_3"]} == {"across", "along", "dots"}
         assert float(row["score"]) >= float(row["score_2"]) >= float(row["score_3"])
+        sure = [float(row[name]) for name in ("confidence", "confidence_2", "confidence_3")]
+        assert sum(sure) == pytest.approx(1, abs=1e-5)
+        assert sure == sorted(sure, reverse=True)
     assert run(*arguments, "--csv").stdout_bytes == target.read_bytes()
 
 
@@ -84,6 +90,7 @@ def test_evaluate_writes_every_test_image(image_folder, tmp_path, name):
     for row in tested:
         counts[place[row["label"]], place[row["predicted"]]] += 1
         assert row["method"] == "balanced"
+        assert 1 / 3 <= float(row["confidence"]) <= 1
     assert counts.tolist() == found["confusion"]
     assert len({(row["path"], row["split"]) for row in tested}) == len(tested) == 48
 

@@ -32,7 +32,7 @@ def info(model: ModelPath, as_json: Json = False) -> None:
     print(f"trained on {images} of {classes}:")
     for name, count in summary["images_per_class"].items():
         print(f"  {printable(name)}: {count}")
-    if "held_out" in summary:
+    if "estimate" in summary:
         print_estimate(summary)
     print("parameters:")
     for name, value in _flatten(facts["parameters"]):

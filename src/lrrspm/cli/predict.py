@@ -51,8 +51,8 @@ def predict(
     A file that cannot be read is listed and skipped; the exit code is then 3. Scores are
     SVM margins: higher means more confident, above 0 means "yes" for that class alone.
 
-    Rows have the columns path, label, confidence, score, error; with --top also label_2,
-    confidence_2, score_2 and so on.
+    Rows have the columns path, label, confidence (a probability), score, error; with
+    --top also label_2, confidence_2, score_2 and so on.
 
     Example: lrrspm predict my.lrrspm new.jpg holiday/ -o predictions.csv
     """
@@ -73,7 +73,9 @@ def predict(
     done = [file for i, file in enumerate(files) if i not in reasons]
     rows = list(zip(done, rank(classifier.classes_, scores, top), strict=True))
     if output is not None or as_csv:
-        columns, lines = _lines(files, rows, reasons, min(top, len(classifier.classes_)))
+        ranked = rank(classifier.classes_, classifier.probabilities(scores), top)
+        confidences = [[confidence for _, confidence in best] for best in ranked]
+        columns, lines = _lines(files, rows, confidences, reasons)
     if output is not None:
         write_rows(output, columns, lines)
     if as_json:
@@ -102,21 +104,25 @@ def predict(
 
 
 def _lines(
-    files: list[str], rows: list[Row], reasons: dict[int, str], top: int
+    files: list[str], rows: list[Row], confidences: list[list[float]], reasons: dict[int, str]
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Return columns, and a row for every file in the order given; an unreadable one says why."""
     from ..evaluation import rounded
 
+    top = max(map(len, confidences), default=1)
     columns = ["path", "label", "confidence", "score", "error"]
     columns += [f"{n}_{r}" for r in range(2, top + 1) for n in ("label", "confidence", "score")]
-    lines, read = [], iter(rows)
+    lines, read = [], zip(rows, confidences, strict=True)
     for i, file in enumerate(files):
         line: dict[str, Any] = {"path": file, "error": reasons.get(i)}
-        for place, (label, score) in enumerate(() if i in reasons else next(read)[1], start=1):
-            values = {"label": label, **rounded(score, None)}
+        lines.append(line)
+        if i in reasons:
+            continue
+        (_, best), sure = next(read)
+        for place, ((label, score), confidence) in enumerate(zip(best, sure, strict=True), start=1):
+            values = {"label": label, **rounded(score, confidence)}
             end = "" if place == 1 else f"_{place}"
             line |= {f"{name}{end}": value for name, value in values.items()}
-        lines.append(line)
     return columns, lines
 
 

@@ -13,6 +13,7 @@ from .app import command, report_skipped
 from .options import (
     ALL,
     CacheFolder,
+    ClassWeights,
     ImageFolder,
     Jobs,
     Json,
@@ -22,9 +23,10 @@ from .options import (
     ReportPath,
     Seed,
     most_skipped,
+    parse_weights,
 )
-from .report import about_training, check_report, print_written, write_report
-from .terminal import print_estimate, print_json, print_seconds, progress
+from .report import NO_ESTIMATE, about_training, check_report, print_written, write_report
+from .terminal import print_estimate, print_json, print_seconds, progress, warn_about_rare
 from .tunables import Tuned, make_classifiers, tunable
 
 
@@ -41,11 +43,13 @@ def train(
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Hold out a fifth of each class first, to estimate the accuracy.",
+            help="Say how good the model is, by cross-validation: in all, per class, and "
+            "by confidence.",
         ),
     ] = True,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
+    class_weight: ClassWeights = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
@@ -70,7 +74,13 @@ def train(
     if method == ALL:
         raise typer.BadParameter("all is for evaluate; name one method", param_hint="--method")
     classifier = make_classifiers(
-        [method], tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
+        [method],
+        tuned,
+        C=penalty,
+        class_weight=parse_weights(class_weight),
+        random_state=seed,
+        n_jobs=jobs,
+        cache=cache,
     )[method]
     check_target(output)
     _check_replaced(output)
@@ -81,8 +91,9 @@ def train(
     with progress() as listener:
         stages = Stages(listener)
         found, skipped = train_with_estimate(
-            paths, labels, classifier, estimate, stages, most_skipped(on_error)
-        )
+            paths, labels, classifier, estimate, stages, most_skipped(on_error),
+            mistakes=report is not None,
+        )  # fmt: skip
         classifier.save(output)
         seconds = dict(stages.seconds)  # without those of the report
         parameters = describe_parameters(classifier)
@@ -99,7 +110,7 @@ def train(
             images=summary["images"],
             classes=len(classifier.classes_),
             images_per_class=summary["images_per_class"],
-            estimate=summary.get("held_out"),
+            estimate=summary.get("estimate"),
             bytes=output.stat().st_size,
             seconds=seconds,
             parameters=parameters,
@@ -112,10 +123,11 @@ def train(
         if found is not None:
             print_estimate(summary)
         elif estimate:
-            print("no estimate: the classes have too few images to hold some out")
+            print(f"no estimate: {NO_ESTIMATE}")
         print_seconds(seconds)
         print_written(report)
         print(f"next: lrrspm predict {printable(output)} IMAGE...")
+    warn_about_rare(summary)
     report_skipped(skipped, len(paths))
 
 

@@ -27,8 +27,8 @@ class Prediction(NamedTuple):
     predicted: str
     score: float
     """Of the predicted class."""
-    confidence: float | None
-    """Its probability; None for a model without probabilities."""
+    confidence: float
+    """Its probability."""
     split: int
     """Number of the split, from 1."""
 
@@ -39,7 +39,6 @@ def list_predictions(
     truth: Iterable[Any],
     scores: NDArray[Any],
     split: int = 1,
-    probabilities: NDArray[Any] | None = None,
 ) -> list[Prediction]:
     """List what a model says about test images.
 
@@ -49,18 +48,17 @@ def list_predictions(
     paths, truth : N paths and their labels
     scores : ndarray of shape (N, n_classes), or (N,) for two classes
     split : int
-    probabilities : ndarray of shape (N, n_classes) or None
     """
     columns = score_columns(scores)
     best = columns.argmax(axis=1)
     rows = np.arange(len(columns))
     winning = columns[rows, best].tolist()
-    sure = [None] * len(rows) if probabilities is None else probabilities[rows, best].tolist()
+    confidences = model.probabilities(columns)[rows, best].tolist()
     names = [str(name) for name in model.classes_]
     return [
         Prediction(path, str(label), names[place], score, confidence, split)
         for path, label, place, score, confidence in zip(
-            paths, truth, best, winning, sure, strict=True
+            paths, truth, best, winning, confidences, strict=True
         )
     ]
 
@@ -79,7 +77,6 @@ def prediction_rows(
         yield {"path": left_out.path, "label": label, "method": method, "error": left_out.reason}
 
 
-def rounded(score: float, confidence: float | None) -> dict[str, float | None]:
+def rounded(score: float, confidence: float) -> dict[str, float]:
     """Return both with as many decimals as a file has."""
-    sure = None if confidence is None else round(confidence, DIGITS)
-    return {"score": round(score, DIGITS), "confidence": sure}
+    return {"score": round(score, DIGITS), "confidence": round(confidence, DIGITS)}

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 GROUPED = 5.0
 """Classes are grouped where they are confused with each other this often, percent."""
 
+# 97.5 % of a normal distribution lie below so many standard deviations.
+_NORMAL = 1.96
+
 
 @dataclass(frozen=True)
 class Skipped:
@@ -161,6 +164,21 @@ class Evaluation:
                 names = [self.class_names[tested[i]] for i in members]
                 found.append(ConfusedGroup(names, float(share)))
         return sorted(found, key=lambda group: -group.share)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the mean accuracy, percent, from the images of all splits.
+
+        Of each class with n images, k of them right, (k + 1) / (n + 2) estimates
+        the share: so a class that is always right has a variance, too.
+        """
+        counts = self.confusion.sum(axis=1)
+        tested = counts > 0
+        counts = counts[tested]
+        share = (np.diag(self.confusion)[tested] + 1) / (counts + 2)
+        deviation = 100 * np.sqrt((share * (1 - share) / counts).sum()) / len(counts)
+        low, high = self.mean - _NORMAL * deviation, self.mean + _NORMAL * deviation
+        return max(0.0, float(low)), min(100.0, float(high))
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but mistakes, predictions and skipped images, as JSON takes it."""

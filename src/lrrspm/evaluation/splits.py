@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import config
 from .._support.text import plural
 
 
@@ -33,14 +32,4 @@ def split_by_class(labels: NDArray[Any], train_per_class: int, seed: int) -> NDA
     chosen = [
         rng.choice(np.flatnonzero(labels == name), train_per_class, replace=False) for name in names
     ]
-    return np.sort(np.concatenate(chosen))
-
-
-def training_part(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
-    """Hold out a share of each class; returns the sorted indices of the rest."""
-    rng = np.random.default_rng(seed)
-    chosen = []
-    for name in np.unique(labels):
-        members = rng.permutation(np.flatnonzero(labels == name))
-        chosen.append(members[round(config.HELD_OUT * len(members)) :])
     return np.sort(np.concatenate(chosen))
