@@ -19,7 +19,7 @@ from ._support.stages import Stages
 from .cache import FeatureStore
 from .evidence import Examination, Explanation
 from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
-from .images import check_images
+from .images import check_images, list_images
 from .methods import find_method, method_names, method_of
 from .modelfile import (
     MissingPackageError,
@@ -110,7 +110,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     >>> from lrrspm import ImageClassifier, find_images
     >>> paths, labels = find_images("images")  # doctest: +SKIP
     >>> model = ImageClassifier(random_state=0, n_jobs=-1).fit(paths, labels)  # doctest: +SKIP
-    >>> model.predict(["new.jpg"])  # doctest: +SKIP
+    >>> model.predict("new.jpg")  # doctest: +SKIP
     """
 
     def __init__(
@@ -167,21 +167,24 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             )  # fmt: skip
         return self
 
-    def decision_function(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second)."""
+    def decision_function(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second).
+
+        One image, not in a list, is N = 1.
+        """
         check_is_fitted(self)
-        images = check_images(X)
+        images = list_images(X)
         with open_engine(self.n_jobs) as engine:
             score = partial(self.svm_.scores, executor=engine.threads)
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
 
-    def predict(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return labels, (N,)."""
+    def predict(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return labels, (N,); one image, not in a list, is N = 1."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
 
-    def predict_proba(self, X: Iterable[Image]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Iterable[Image] | Image) -> NDArray[np.float64]:
         """Return the probability of each class, (N, n_classes); rows sum to 1.
 
         They are calibrated on images that the scores were not learned from: of the
@@ -211,7 +214,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
 
         Parameters
         ----------
-        image : path, array of shape (h, w) or (h, w, 3), or binary file
+        image : path, array of shape (h, w) or (h, w, 3), image of Pillow, or binary file
         label
             One of ``classes_``; None is the predicted class.
 
