@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from .app import command, report_skipped
-from .options import CacheFolder, Jobs, Json, ModelPath, OnError, OnErrorSkip
+from .options import CacheFolder, Jobs, Json, ModelPath, OnError, OnErrorSkip, PathColumn
 from .terminal import print_json, print_rich, progress, text
 
 Ranked = list[tuple[str, float]]
@@ -24,11 +24,12 @@ def predict(
         typer.Argument(
             metavar="PATH...",
             readable=False,
-            help="Images, folders of images, or CSV files of path,label rows.",
+            help="Images, folders of images, or CSV files with a column of paths.",
         ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated rows.")] = False,
+    path_column: PathColumn = None,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
@@ -47,7 +48,7 @@ def predict(
     from ..images import expand_paths
 
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
-    files = expand_paths(paths)
+    files = expand_paths(paths, path_column)
     with progress() as listener:
         scores, reasons = score_images(
             classifier, files, Stages(listener), on_error is OnError.SKIP

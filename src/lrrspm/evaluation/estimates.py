@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import predict_labels
 from ..training import fit_together, score_members
+from .groups import Groups
 from .mistakes import find_mistakes
 from .results import Evaluation, Skipped, count_confusions
 from .splits import training_part
@@ -36,23 +37,24 @@ def train_with_estimate(
     estimate: bool = True,
     stages: Stages | None = None,
     max_skipped: float = 0.0,
+    groups: Groups | None = None,
 ) -> Training:
     """Fit a classifier to all images, and estimate how good it is.
 
     The estimate is the accuracy of a second classifier on a fifth of each class
     that it was not trained on. There is none where it is not asked for, or where
     no class can spare an image. It joins the classifier's ``summary_``.
-    ``max_skipped`` is that of :func:`lrrspm.evaluation.evaluate`.
+    ``max_skipped`` and ``groups`` are those of :func:`lrrspm.evaluation.evaluate`.
     """
     stages = stages or Stages()
+    everyone, all_labels = paths, np.asarray(labels)
     store = FeatureStore(classifier.cache)
 
-    def train(
-        paths: Sequence[str], y: NDArray[Any], skip: bool
-    ) -> tuple[Training | None, dict[int, str]]:
+    def train(used: NDArray[np.int64], skip: bool) -> tuple[Training | None, dict[int, str]]:
+        paths, y = [everyone[i] for i in used], all_labels[used]
         everything = np.arange(len(y))
         seed = 0 if classifier.random_state is None else classifier.random_state
-        kept = training_part(y, seed)
+        kept = training_part(y, seed, None if groups is None else groups.numbers[used])
         held_out = np.setdiff1d(everything, kept)
         estimated = estimate and len(held_out) > 0
         trial = clone(classifier)
@@ -79,6 +81,7 @@ def train_with_estimate(
             dict(stages.seconds),
             find_mistakes(trial, [paths[i] for i in held_out], y[held_out], scores),
             parameters=describe_parameters(classifier),
+            kept_together=groups,
         )
         classifier.summary_["held_out"] = {"accuracy": found.mean, "images": len(held_out)}
         return Training(found, []), {}

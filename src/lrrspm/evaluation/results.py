@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 if TYPE_CHECKING:
+    from .groups import Groups
     from .mistakes import Mistake
 
 
@@ -44,6 +45,10 @@ class Evaluation:
     skipped : list of Skipped
     parameters : dict
         Parameters of the classifier and of the protocol.
+    kept_together : Groups or None
+        Images that were kept on one side of every split.
+    unknown : dict of str to int
+        Images of each class that the model was not trained on; not tested.
     """
 
     class_names: list[Any]
@@ -53,6 +58,8 @@ class Evaluation:
     mistakes: list[Mistake] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
+    kept_together: Groups | None = None
+    unknown: dict[str, int] = field(default_factory=dict)
 
     @property
     def confusion(self) -> NDArray[np.int64]:
@@ -94,6 +101,8 @@ class Evaluation:
             "classes": len(self.class_names),
             "class_names": self.class_names,
             **({"parameters": self.parameters} if self.parameters else {}),
+            **({"kept_together": self.kept_together.to_json()} if self.kept_together else {}),
+            **({"unknown_classes": self.unknown} if self.unknown else {}),
         }
 
 
