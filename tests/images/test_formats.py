@@ -9,6 +9,8 @@ from PIL import Image, features
 
 from lrrspm import config, read_image
 from lrrspm.images import ImageError, TooLargeError, audit, decoding, read_pixels
+from lrrspm.images.bounded import open_bounded
+from lrrspm.images.headers import is_one_scan
 from tests.conftest import run_alone
 from tests.images.test_bombs import READ_ALL
 from tests.images.test_decoding import smooth
@@ -165,5 +167,5 @@ def test_a_scan_per_color_is_not_one_scan(tmp_path):
     assert content[place] == 3
     for colors, expected in ((3, True), (1, False)):
         path.write_bytes(content[:place] + bytes([colors]) + content[place + 1 :])
-        with decoding.open_bounded(path) as file:
-            assert decoding.is_one_scan(file) is expected
+        with open_bounded(path) as file:
+            assert is_one_scan(file) is expected

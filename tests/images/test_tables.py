@@ -54,9 +54,7 @@ def test_columns_are_chosen(tmp_path):
 def test_columns_that_are_not_found_are_named(tmp_path):
     table = tmp_path / "list.csv"
     table.write_text("Bild;Klasse;Ort\n1.png;ape;Ulm\n")
-    with pytest.raises(
-        ValueError, match=r"no column of paths among: Bild, Klasse, Ort.*--path-col"
-    ):
+    with pytest.raises(ValueError, match=r"no column of paths among: Bild, Klasse, Ort.*--path"):
         find_images(table)
     table.write_text("path;Art;Ort\n1.png;ape;Ulm\n")
     with pytest.raises(ValueError, match=r"no column of labels among: path, Art, Ort.*--label-col"):
