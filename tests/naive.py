@@ -210,15 +210,15 @@ def lloyd_step(X, centers):
     return moved, distances.min(axis=1).sum()
 
 
-def descend(gram, scores, alphas, signs, ridge, orders):
+def descend(gram, scores, alphas, signs, ridges, orders):
     alphas = alphas.astype(np.float64)
     delta = np.zeros_like(scores)
     for c in range(len(scores)):
         for order in orders:
             for i in order:
                 score = scores[c, i] + delta[c] @ gram[:, i]
-                gradient = signs[c, i] * score - 1 + ridge * alphas[c, i]
-                new = max(0, alphas[c, i] - gradient / (gram[i, i] + ridge))
+                gradient = signs[c, i] * score - 1 + ridges[i] * alphas[c, i]
+                new = max(0, alphas[c, i] - gradient / (gram[i, i] + ridges[i]))
                 delta[c, i] += signs[c, i] * (new - alphas[c, i])
                 alphas[c, i] = new
     return alphas, delta

@@ -7,6 +7,17 @@ from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, 
 from lrrspm.encoders import KernelLRREncoder, MixtureEncoder, SupervisedLRREncoder
 
 
+def expected_failures(estimator):
+    if not isinstance(estimator, KernelSVM | LinearSVM):
+        return {}
+    return {
+        "check_sample_weight_equivalence_on_dense_data": "equal to tol, not to 1e-7: see "
+        "test_weight_is_the_number_of_copies",
+        "check_class_weight_classifiers": "without an intercept a class cannot have the whole "
+        "plane: see test_class_weight_agrees_with_liblinear",
+    }
+
+
 @pytest.mark.filterwarnings("ignore:a codebook of")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
@@ -26,7 +37,8 @@ from lrrspm.encoders import KernelLRREncoder, MixtureEncoder, SupervisedLRREncod
         KernelSVM(),
         KernelSVM("chi2"),
         KernelSVM("precomputed"),
-    ]
+    ],
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

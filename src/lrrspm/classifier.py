@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -25,16 +25,28 @@ from .modelfile import (
     MissingPackageError,
     ModelFile,
     ModelFileError,
+    check_class_weight,
     check_classes,
     check_summary,
+    check_temperature,
     fill,
     open_model,
     pack,
+    pack_weights,
     restore,
     write_model,
 )
 from .pipeline import Engine, map_vectors, open_engine
-from .svm import SVM, KernelSVM, LinearSVM, predict_labels, score_columns
+from .svm import (
+    SVM,
+    ClassWeight,
+    KernelSVM,
+    LinearSVM,
+    fit_temperature,
+    predict_labels,
+    probabilities,
+    score_columns,
+)
 from .training import fit_together
 
 
@@ -55,6 +67,9 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         See :class:`lrrspm.SpatialPyramidFeatures`.
     C : float
         Penalty of the support vector machine.
+    class_weight : dict, "balanced" or None
+        How much images of a class count in training, see :class:`lrrspm.LinearSVM`;
+        "balanced" helps classes with few images.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.
@@ -70,6 +85,9 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
     features_ : SpatialPyramidFeatures
     svm_ : LinearSVM or KernelSVM
+    temperature_ : float or None
+        Of the probabilities, learned by cross-validation; None where the classes
+        have too few images for it.
     summary_ : dict
         Numbers of training images, in all and per class.
 
@@ -98,6 +116,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         cache: str | os.PathLike[str] | None = None,
+        class_weight: ClassWeight = None,
     ) -> None:
         self.encoder = encoder
         self.method = method
@@ -108,6 +127,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.cache = cache
+        self.class_weight = class_weight
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -115,21 +135,28 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Iterable[Image], y: ArrayLike) -> Self:
+    def fit(self, X: Iterable[Image], y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on images and their labels.
 
         Parameters
         ----------
         X : sequence of N images
         y : array of shape (N,)
+        sample_weight : array of shape (N,) or None
+            How much each image counts in the support vector machine.
 
         Returns
         -------
         self
         """
         images = check_images(X)
+        everything = [np.arange(len(images))]
+        weights = None if sample_weight is None else np.asarray(sample_weight)
         with open_engine(self.n_jobs) as engine:
-            fit_together([self], images, y, [np.arange(len(images))], engine, Stages())
+            fit_together(
+                [self], images, y, everything, engine, Stages(), sample_weight=weights,
+                calibrate=True,
+            )  # fmt: skip
         return self
 
     def decision_function(self, X: Iterable[Image]) -> NDArray[Any]:
@@ -145,6 +172,20 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         """Return labels, (N,)."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
+
+    def predict_proba(self, X: Iterable[Image]) -> NDArray[np.float64]:
+        """Return the probability of each class, (N, n_classes); rows sum to 1.
+
+        They are calibrated on images that the scores were not learned from: of the
+        answers given with 0.9, about nine in ten are right, as long as new images
+        are like the training images. An image of another kind has no low
+        probability by itself.
+        """
+        return self.probabilities(score_columns(self.decision_function(X)))
+
+    def probabilities(self, scores: NDArray[Any]) -> NDArray[np.float64]:
+        """Return probabilities for scores, both (N, n_classes)."""
+        return probabilities(scores, self.temperature_ or config.TEMPERATURE)
 
     def explain(self, image: Image, label: Any = None) -> Explanation:
         """Compute what each patch of an image adds to a class's score, and where.
@@ -191,6 +232,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             "method": self.fitted_method_,
             "classes": self.classes_.tolist(),
             "summary": check_summary(self.summary_),
+            "temperature": self.temperature_,
+            "class_weight": pack_weights(self.class_weight),
             "requires": packed.requires,
         }
         write_model(path, description, packed.arrays)
@@ -238,18 +281,52 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     def new_svm(self) -> SVM:
         """Return an unfitted support vector machine with this classifier's parameters."""
         kernel = None if self.method is None else find_method(self.method).kernel
-        if kernel is None:
-            return LinearSVM(C=self.C, n_jobs=self.n_jobs, random_state=self.random_state)
-        return KernelSVM(kernel, C=self.C, n_jobs=self.n_jobs, random_state=self.random_state)
+        given = {
+            "C": self.C,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+            "class_weight": self.class_weight,
+        }
+        return LinearSVM(**given) if kernel is None else KernelSVM(kernel, **given)
 
-    def fit_svm(self, vectors: NDArray[np.float32], labels: NDArray[Any], engine: Engine) -> None:
-        """Train the support vector machine alone, on vectors of ``features_``."""
-        self.svm_ = self.new_svm().fit_on(vectors, labels, engine.threads)
+    def fit_svm(
+        self,
+        vectors: NDArray[Any],
+        labels: NDArray[Any],
+        engine: Engine,
+        folds: NDArray[np.int64] | None = None,
+        sample_weight: NDArray[Any] | None = None,
+        tell: Callable[[int, SVM], object] | None = None,
+    ) -> NDArray[Any] | None:
+        """Train the support vector machine alone, on vectors of ``features_``.
+
+        With ``folds`` (N,), the number of each image's fold or -1, it is calibrated
+        on scores (N, n_classes) by machines trained without the image's fold, which
+        are returned; ``tell`` is called with each fold and its machine.
+        """
+        self.svm_ = self.new_svm()
+        self.temperature_: float | None = None
+        scores = None
+        if folds is None or folds.max() < 0:
+            self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
+        else:
+            names, indices = np.unique(labels, return_inverse=True)
+            tested, scores = folds >= 0, np.zeros((len(labels), len(names)))
+
+            def test(fold: int, machine: SVM) -> None:
+                rows = folds == fold
+                scores[rows] = score_columns(machine.scores(vectors[rows], engine.threads))
+                if tell is not None:
+                    tell(fold, machine)
+
+            self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
+            self.temperature_ = fit_temperature(scores[tested], indices[tested])
         self.fitted_method_ = None if self.method_name == "custom" else self.method_name
         self.classes_ = self.svm_.classes_
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
+        return scores
 
     def store(self) -> FeatureStore:
         """Open the store in ``cache``."""
@@ -334,7 +411,9 @@ def _restore(file: ModelFile) -> ImageClassifier:
         n_samples=features.n_samples,
         C=svm.C,
         random_state=features.random_state,
+        class_weight=check_class_weight(description.get("class_weight")),
     )
     model.features_, model.svm_, model.classes_ = features, svm, classes
     model.summary_, model.fitted_method_ = summary, method
+    model.temperature_ = check_temperature(description.get("temperature"))
     return model

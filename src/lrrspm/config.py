@@ -90,8 +90,14 @@ SPLITS = 5
 SEED = 0
 """Seed of the command line; the library's ``random_state`` defaults to None."""
 
-HELD_OUT = 0.2
-"""Share of each class that ``train`` holds out for its estimate."""
+TEMPERATURE = 0.2
+"""Of the probabilities of a model that could not be calibrated."""
+
+CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Least probabilities at which ``train`` says how many images would be answered."""
+
+FOLDS = 10
+"""Folds of the cross-validation by which ``train`` estimates how good a model is."""
 
 FEW_TESTED = 10
 """Test images per class; an accuracy that rests on fewer is called a rough guess."""

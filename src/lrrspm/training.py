@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable
 from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
-from .svm import encode_labels
+from .svm import SVM, encode_labels, stratified_folds
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
@@ -28,12 +28,14 @@ MEMORY = 3e9
 class Trained(NamedTuple):
     """Vectors of all images, and the seconds that training one of several classifiers took.
 
-    Vectors that are too long to be kept are None.
+    Vectors that are too long to be kept are None, as are scores by cross-validation
+    (n, n_classes) where there was none.
     """
 
     vectors: NDArray[Any] | None
     encode_seconds: float
     train_seconds: float
+    crossed: NDArray[Any] | None = None
 
 
 class Together(NamedTuple):
@@ -53,6 +55,10 @@ def fit_together(
     shared_codebook: bool = False,
     skip: bool = False,
     store: FeatureStore | None = None,
+    sample_weight: NDArray[Any] | None = None,
+    calibrate: bool = False,
+    folds: NDArray[np.int64] | None = None,
+    tell: Callable[[int, SVM], object] | None = None,
 ) -> Together:
     """Fit several classifiers, each to its own members of images, in two passes over the images.
 
@@ -65,6 +71,8 @@ def fit_together(
     With ``skip``, images that cannot be read are listed in the result, and if
     there are any, nothing is trained: the caller begins again without them.
     Without it the first one raises. A ``store`` of None is the classifiers' own.
+    With ``calibrate``, probabilities are learned by cross-validation: in ``folds``
+    (n,) of the images, whose machines are told, or in folds drawn per classifier.
     """
     y = check_labels_of(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
@@ -73,6 +81,7 @@ def fit_together(
         svm.check_parameters()
         check_restorable(classifier.new_features(), svm)
         check_labels(encode_labels(y[indices])[0])
+    machines = _Machines(y, sample_weight, calibrate, folds, tell)
     features, owners = _assign_features(classifiers, shared_codebook)
     if shared_codebook:
         _refuse_labels(features)
@@ -89,7 +98,7 @@ def fit_together(
     for classifier, owner in zip(classifiers, owners, strict=True):
         classifier.features_ = features[owner]
     if len(images) * sum(map(_row_bytes, features)) > MEMORY:
-        return _fit_apart(classifiers, images, y, members, engine, stages, skip, store, kept)
+        return _fit_apart(classifiers, images, machines, members, engine, stages, skip, store, kept)
     encoded = encode_images(features, images, engine, stages, skip, store, kept)
     if encoded.skipped:
         return Together([], encoded.skipped)
@@ -100,17 +109,17 @@ def fit_together(
         vectors = encoded.matrices[owner]
         # Rows that are all taken are not copied.
         own_rows = vectors if np.array_equal(members[i], everything) else vectors[members[i]]
-        seconds = _fit_svm(classifiers[i], own_rows, y[members[i]], engine, stages)
+        seconds, crossed = machines.fit(classifiers[i], own_rows, members[i], engine, stages)
         # Shared features are paid for once.
         own = encoded.seconds[owner] if owners.index(owner) == i else 0.0
-        trained.append(Trained(vectors, own, seconds))
+        trained.append(Trained(vectors, own, seconds, crossed))
     return Together(trained, {})
 
 
 def _fit_apart(
     classifiers: Sequence[ImageClassifier],
     images: Sequence[Image],
-    y: NDArray[Any],
+    machines: _Machines,
     members: Sequence[NDArray[np.int64]],
     engine: Engine,
     stages: Stages,
@@ -125,25 +134,45 @@ def _fit_apart(
         encoded = encode_images([classifier.features_], chosen, engine, stages, skip, store, kept)
         if encoded.skipped:
             return Together([], {int(indices[i]): why for i, why in encoded.skipped.items()})
-        seconds = _fit_svm(classifier, encoded.matrices[0], y[indices], engine, stages)
-        trained.append(Trained(None, encoded.seconds[0], seconds))
+        seconds, crossed = machines.fit(classifier, encoded.matrices[0], indices, engine, stages)
+        trained.append(Trained(None, encoded.seconds[0], seconds, crossed))
         del encoded  # before the next one's vectors are made
     return Together(trained, {})
 
 
-def _fit_svm(
-    classifier: ImageClassifier,
-    vectors: NDArray[Any],
-    labels: NDArray[Any],
-    engine: Engine,
-    stages: Stages,
-) -> float:
-    """Train a support vector machine; returns the seconds it took."""
-    start = time.perf_counter()
-    classifier.fit_svm(vectors, labels, engine)
-    seconds = time.perf_counter() - start
-    stages.add("train", seconds)
-    return seconds
+class _Machines(NamedTuple):
+    """What support vector machines are trained with, besides vectors."""
+
+    labels: NDArray[Any]
+    sample_weight: NDArray[Any] | None
+    calibrate: bool
+    folds: NDArray[np.int64] | None
+    tell: Callable[[int, SVM], object] | None
+
+    def fit(
+        self,
+        classifier: ImageClassifier,
+        vectors: NDArray[Any],
+        rows: NDArray[np.int64],
+        engine: Engine,
+        stages: Stages,
+    ) -> tuple[float, NDArray[Any] | None]:
+        """Train one on the vectors of some images; returns seconds, and scores of folds."""
+        y = self.labels[rows]
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        folds = None if self.folds is None else self.folds[rows]
+        start = time.perf_counter()
+        if self.calibrate and folds is None:
+            folds = stratified_folds(y, as_seed(classifier.random_state))
+        crossed = classifier.fit_svm(vectors, y, engine, folds, weights, self.tell)
+        seconds = time.perf_counter() - start
+        stages.add("train", seconds)
+        return seconds, crossed
+
+
+def as_seed(random_state: Any) -> int:
+    """Return a whole number for a random state; generators, which only move on, have 0."""
+    return int(random_state) if isinstance(random_state, (int, np.integer)) else 0
 
 
 def _row_bytes(features: SpatialPyramidFeatures) -> int:

@@ -240,12 +240,14 @@ def test_black_image(page, files):
 def test_estimate_says_how_many_images_it_rests_on(page, rough):
     def respond(route):
         card = route.fetch().json()
-        card["held_out"] = {"accuracy": 83.33, "images": 1200, "rough": rough}
+        card["estimate"] = {
+            "accuracy": 83.33, "low": 80.0, "high": 86.0, "images": 1200, "rough": rough,
+        }  # fmt: skip
         route.fulfill(json=card)
 
     page.route("**/api/model", respond)
     page.reload()
-    estimate = "83.3 % correct on 1,200 held-out images"
+    estimate = "about 83.3 % correct (95 %: 80.0 to 86.0), from 1,200 test images"
     estimate += "; too few for more than a rough estimate" * rough
     expect(page.locator("#model-line")).to_have_text(f"3 classes from 36 images · {estimate}")
     expect(page.locator("#facts dd").nth(3)).to_have_text(estimate)

@@ -66,7 +66,8 @@ def test_from_folder_to_predictions(image_folder, tmp_path):
     model = tmp_path / "m.lrrspm"
     text = run("train", image_folder, "-o", model, *FAST).stdout
     assert "36 images, 3 classes" in text
-    assert "estimated accuracy 100.0 %, on 6 held-out images" in text
+    assert "estimated accuracy 100.0 % (95 %: 91.6 to 100.0)" in text
+    assert "cross-validation of 36 images in 10 folds" in text
     assert os.listdir(tmp_path) == ["m.lrrspm"]
 
     text = run("predict", model, image_folder / "dots" / "00.png", image_folder / "along").stdout
@@ -219,7 +220,7 @@ def test_progress_bars(image_folder, tmp_path, monkeypatch):
             ImageClassifier(LRREncoder(codebook_size=8), random_state=0),
             stages=Stages(listener),
         )
-    for stage in ("reading images", "learning codebook 1", "encoding images", "training"):
+    for stage in ("reading images", "learning codebook", "encoding images", "training"):
         assert stage in terminal.getvalue()
 
 

@@ -108,7 +108,10 @@ def test_train_with_estimate(image_folder):
     assert estimate is not None
     assert estimate.mean > 80
     assert skipped == []
-    assert model.summary_["held_out"] == {"accuracy": estimate.mean, "images": 6}
+    found = model.summary_["estimate"]
+    assert (found["accuracy"], found["images"]) == (estimate.mean, 36)
+    assert (found["low"], found["high"]) == estimate.interval
+    assert found["per_class"] == estimate.per_class
     assert model.summary_["images"] == 36
     # The estimate changes nothing about the model.
     plain = small(random_state=0)
@@ -119,8 +122,20 @@ def test_train_with_estimate(image_folder):
 def test_too_few_images_for_an_estimate(image_folder):
     paths, labels = find_images(image_folder)
     model = small(random_state=0)
-    assert train_with_estimate(paths[10:14], labels[10:14], model).estimate is None
-    assert set(model.predict(paths[10:14])) == {"across", "along"}
+    assert train_with_estimate(paths[11:13], labels[11:13], model).estimate is None
+    assert model.temperature_ is None
+    assert "estimate" not in model.summary_
+    assert set(model.predict(paths[11:13])) == {"across", "along"}
+    assert model.predict_proba(paths[11:13]).max() < 1
+
+
+def test_class_of_one_image_is_kept_out_of_the_estimate(image_folder):
+    paths, labels = find_images(image_folder)
+    model = small(random_state=0)
+    estimate = train_with_estimate(paths[:25], labels[:25], model).estimate
+    assert estimate is not None
+    assert model.classes_.tolist() == ["across", "along", "dots"]
+    assert (estimate.images, set(estimate.per_class)) == (24, {"across", "along"})
 
 
 def test_score_model(image_folder):

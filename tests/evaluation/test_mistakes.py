@@ -107,13 +107,13 @@ def test_the_most_confident_of_several_splits():
 def test_mistakes_of_an_estimate(mixed):
     paths, labels = mixed
     model = small().set_params(random_state=1)
-    result, _ = train_with_estimate(paths, labels, model)
+    result, _ = train_with_estimate(paths, labels, model, mistakes=True)
     assert result is not None
     assert (result.std, result.accuracies) == (None, [result.mean])
-    assert result.images == model.summary_["held_out"]["images"] == result.confusion.sum()
+    assert result.images == model.summary_["estimate"]["images"] == result.confusion.sum()
     wrong = result.confusion.sum() - np.trace(result.confusion)
     assert len(result.mistakes) == wrong > 0
-    # The second model's, which was not trained on the image.
+    # Those of a fold's model, which was not trained on the image.
     assert all(m.model is not model for m in result.mistakes)
     assert train_with_estimate(paths, labels, small(), estimate=False).estimate is None
 

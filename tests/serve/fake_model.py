@@ -19,7 +19,7 @@ class Model:
     labels: ClassVar = ["a", "b"]
     card: ClassVar = {
         "model": "fake", "bytes": 1, "format": 2, "library": "0", "method": "fake", "summary": "",
-        "images": 2, "classes": {"a": 1, "b": 1}, "held_out": None, "parameters": {},
+        "images": 2, "classes": {"a": 1, "b": 1}, "estimate": None, "parameters": {},
     }  # fmt: skip
     digest = "same"
     seconds = megabytes = 0.0

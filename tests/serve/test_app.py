@@ -138,7 +138,7 @@ def test_the_card(client, model_path):
     assert card["model"] == "small.lrrspm"
     assert card["bytes"] == model_path.stat().st_size
     assert card["classes"] == {"across": 12, "along": 12, "dots": 12}
-    assert (card["images"], card["held_out"], card["method"]) == (36, None, "LrrSPM")
+    assert (card["images"], card["estimate"], card["method"]) == (36, None, "LrrSPM")
     assert card["parameters"]["channels"][0]["encoder"]["codebook_size"] == 16
     assert card["limits"]["file_bytes"] == Limits().file_bytes
     info = json.loads(CliRunner().invoke(commands, ["info", str(model_path), "--json"]).stdout)
@@ -150,11 +150,13 @@ def test_card_of_a_model_with_an_estimate(pictures, tmp_path):
     quick = ["--method", "LrrSPM", "--codebook-size", "8", "--step", "12", "--jobs", "1"]
     result = CliRunner().invoke(commands, ["train", str(pictures), "-o", str(path), *quick])
     assert result.exit_code == 0
-    held_out = Worker(path, isolated=False).card.held_out
-    assert held_out is not None
-    assert held_out.images == 6
-    assert held_out.rough
-    assert 0 <= held_out.accuracy <= 100
+    estimate = Worker(path, isolated=False).card.estimate
+    assert estimate is not None
+    assert estimate.images == 36
+    assert not estimate.rough
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert 0 <= estimate.low <= estimate.accuracy <= estimate.high <= 100
 
 
 @pytest.mark.parametrize(

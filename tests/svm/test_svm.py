@@ -33,10 +33,11 @@ def test_block_descent_agrees_with_naive(size, n_classes, dtype, seed):
     signs = rng.choice([-1, 1], (n_classes, size)).astype(dtype)
     alphas = np.maximum(0, rng.normal(size=(n_classes, size))).astype(dtype)
     orders = np.stack([rng.permutation(size) for _ in range(3)])
+    ridges = rng.uniform(0.02, 0.2, size).astype(dtype)
     expected_alphas, expected_delta = naive.descend(
-        gram.astype(float), scores.astype(float), alphas, signs, 0.05, orders
+        gram.astype(float), scores.astype(float), alphas, signs, ridges, orders
     )
-    delta = _descend(gram, scores, alphas, signs, dtype(0.05), orders)
+    delta = _descend(gram, scores, alphas, signs, ridges, orders)
     atol = 1e-3 if dtype == np.float32 else 1e-9
     np.testing.assert_allclose(alphas, expected_alphas, atol=atol)
     np.testing.assert_allclose(delta, expected_delta, atol=atol)

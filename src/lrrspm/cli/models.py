@@ -33,7 +33,7 @@ def info(model: ModelPath, as_json: Json = False) -> None:
     counts = summary["images_per_class"].items()
     for name, count in sorted(counts, key=lambda item: natural_key(item[0])):
         print(f"  {printable(name)}: {count}")
-    if "held_out" in summary:
+    if "estimate" in summary:
         print_estimate(summary)
     print("parameters:")
     for name, value in _flatten(facts["parameters"]):

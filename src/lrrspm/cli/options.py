@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -149,6 +149,16 @@ Penalty = Annotated[
     float,
     typer.Option("--C", callback=_positive, help="Penalty of the SVM.", rich_help_panel="Method"),
 ]
+ClassWeights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class-weight",
+        metavar="balanced|CLASS=WEIGHT",
+        help="How much images of a class count in training; 'balanced' helps classes with few "
+        "images. CLASS=WEIGHT can be repeated.",
+        rich_help_panel="Method",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
 Jobs = Annotated[
     int,
@@ -156,6 +166,27 @@ Jobs = Annotated[
         "--jobs", callback=_some_threads, help="Threads; -1 is all cores. Changes only the speed."
     ),
 ]
+
+
+def parse_weights(given: list[str] | None) -> dict[Any, float] | str | None:
+    """Return what --class-weight says, as :class:`lrrspm.LinearSVM` takes it."""
+    if not given:
+        return None
+    if given == ["balanced"]:
+        return "balanced"
+    weights: dict[Any, float] = {}
+    for one in given:
+        name, sign, number = one.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign or not 0 < weights[name] < float("inf"):
+            raise typer.BadParameter(
+                f"'balanced', or CLASS=WEIGHT with a weight above 0, not {one!r}",
+                param_hint="--class-weight",
+            )
+    return weights
 
 
 def check_ending(target: Path, option: str, what: str, *endings: str) -> None:

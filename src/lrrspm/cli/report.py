@@ -71,6 +71,7 @@ def write_report(
     write(report, run, results)
 
 
+NO_ESTIMATE = "the classes have too few images, or the codebook was learned from their labels"
 ABOUT_SCORE = (
     "A saved model, tested on these images. Images that it was trained on flatter it: only "
     "others tell how good it is."
@@ -80,14 +81,15 @@ ABOUT_SCORE = (
 def about_training(summary: dict[str, Any], asked: bool) -> str:
     """Say what the estimate of a report rests on."""
     trained = f"The model was trained on {plural(summary['images'], 'image')}."
-    if "held_out" in summary:
-        held_out = plural(summary["held_out"]["images"], "image")
+    if "estimate" in summary:
+        estimate = summary["estimate"]
+        tested = plural(estimate["images"], "image")
         return (
-            f"{trained} Its accuracy was estimated first: a fifth of each class, {held_out} in "
-            "all, was held out, and a second model, trained on the others, was tested on them. "
-            "Numbers and mistakes below are those of the second model."
+            f"{trained} Its accuracy was estimated by cross-validation in {estimate['folds']} "
+            f"folds: each of {tested} was tested by a support vector machine trained without "
+            "its fold. Numbers and mistakes below are of these tests."
         )
-    why = "the classes have too few images to hold some out" if asked else "none was asked for"
+    why = NO_ESTIMATE if asked else "none was asked for"
     return f"{trained} There is no estimate of its accuracy: {why}."
 
 

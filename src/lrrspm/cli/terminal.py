@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .._support.stages import Listener
     from ..evaluation import Evaluation, Groups
 
+# Classes that an estimate lists at most.
+_WEAKEST = 10
+
 
 @contextlib.contextmanager
 def warnings_as_lines() -> Iterator[None]:
@@ -145,15 +148,61 @@ def print_methods(results: Mapping[str, Evaluation]) -> None:
     print(f"seconds for all together: {parts}")
 
 
-def print_estimate(summary: dict[str, Any]) -> None:
-    """Print the held-out accuracy of a model, with a caution where it rests on few images."""
-    held_out = summary["held_out"]
-    few = held_out["images"] < config.FEW_TESTED * len(summary["images_per_class"])
+def print_estimate(summary: dict[str, Any], everything: bool = True) -> None:
+    """Print how good a model is expected to be: in all, per class, and by confidence.
+
+    Without ``everything``, in all alone. A caution says where it rests on few images.
+    """
+    estimate = summary["estimate"]
+    few = estimate["images"] < config.FEW_TESTED * len(summary["images_per_class"])
     caution = "; so few that it is a rough guess" if few else ""
+    if "low" not in estimate:  # of an older model
+        tested = plural(estimate["images"], "held-out image")
+        print(f"estimated accuracy {estimate['accuracy']:.1f} %, on {tested}{caution}")
+        return
+    between = f"{estimate['low']:.1f} to {estimate['high']:.1f}"
+    tested = f"{plural(estimate['images'], 'image')} in {plural(estimate['folds'], 'fold')}"
     print(
-        f"estimated accuracy {held_out['accuracy']:.1f} %, "
-        f"on {plural(held_out['images'], 'held-out image')}{caution}"
+        f"estimated accuracy {estimate['accuracy']:.1f} % (95 %: {between}), "
+        f"by cross-validation of {tested}{caution}"
     )
+    if not everything:
+        return
+    _print_weakest(estimate["per_class"])
+    print("with --min-confidence, predict answers only where it is sure enough:")
+    for row in estimate["coverage"]:
+        if row["right"] is not None:
+            print(
+                f"  at {row['confidence']:g}: answers {row['answered']:.0f} % of images, "
+                f"{row['right']:.0f} % of them right"
+            )
+
+
+def _print_weakest(per_class: dict[str, float]) -> None:
+    """Print the accuracy per class, weakest first; of many classes the weakest alone."""
+    ranked = sorted(per_class.items(), key=lambda item: item[1])
+    print("weakest classes:" if len(ranked) > _WEAKEST else "per class, weakest first:")
+    for name, share in ranked[:_WEAKEST]:
+        print(f"  {printable(name)}: {share:.1f} %")
+    if len(ranked) > _WEAKEST:
+        print(f"  and {len(ranked) - _WEAKEST} more, each {ranked[_WEAKEST][1]:.1f} % or better")
+
+
+def warn_about_rare(summary: dict[str, Any]) -> None:
+    """Warn of classes with few images that are hardly ever recognized."""
+    counts, per_class = summary["images_per_class"], summary.get("estimate", {}).get("per_class")
+    if not per_class:
+        return
+    usual = sorted(counts.values())[len(counts) // 2]
+    mean = summary["estimate"]["accuracy"]
+    for name, share in per_class.items():
+        if 3 * counts[name] <= usual and 2 * share <= mean:
+            print(
+                f"warning: class {printable(name)} has {plural(counts[name], 'image')}, others "
+                f"about {usual}, and is recognized {share:.0f} % of the time; "
+                "add images of it, or train with --class-weight balanced",
+                file=sys.stderr,
+            )
 
 
 def print_confusion(result: Evaluation) -> None:

@@ -14,6 +14,7 @@ from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
+    ClassWeights,
     Group,
     ImageFolder,
     Jobs,
@@ -28,8 +29,9 @@ from .options import (
     ReportPath,
     Seed,
     most_skipped,
+    parse_weights,
 )
-from .report import about_training, check_report, print_written, write_report
+from .report import NO_ESTIMATE, about_training, check_report, print_written, write_report
 from .terminal import (
     print_estimate,
     print_json,
@@ -37,6 +39,7 @@ from .terminal import (
     print_seconds,
     print_tested,
     progress,
+    warn_about_rare,
 )
 from .tunables import Tuned, make_classifiers, tunable
 
@@ -54,7 +57,8 @@ def train(
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Hold out a fifth of each class first, to estimate the accuracy.",
+            help="Say how good the model is, by cross-validation: in all, per class, and "
+            "by confidence.",
         ),
     ] = True,
     group: Group = None,
@@ -63,6 +67,7 @@ def train(
     label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
+    class_weight: ClassWeights = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
@@ -87,7 +92,13 @@ def train(
     if method == ALL:
         raise typer.BadParameter("all is for evaluate; name one method", param_hint="--method")
     classifier = make_classifiers(
-        [method], tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
+        [method],
+        tuned,
+        C=penalty,
+        class_weight=parse_weights(class_weight),
+        random_state=seed,
+        n_jobs=jobs,
+        cache=cache,
     )[method]
     check_target(output)
     _check_replaced(output)
@@ -98,11 +109,12 @@ def train(
     to_test = images.part(test=True)
     with progress() as listener:
         stages = Stages(listener)
-        groups = keep_together(images, folder, group, near_copies and estimate, jobs, stages, cache)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
         groups = None if groups is None else groups.first(len(paths))
         found, skipped = train_with_estimate(
-            paths, labels, classifier, estimate, stages, most_skipped(on_error), groups
-        )
+            paths, labels, classifier, estimate, stages, most_skipped(on_error), groups,
+            mistakes=report is not None,
+        )  # fmt: skip
         classifier.save(output)
         tested = None
         if set(to_test[1]) & set(labels):
@@ -124,7 +136,7 @@ def train(
             images=summary["images"],
             classes=len(classifier.classes_),
             images_per_class=summary["images_per_class"],
-            estimate=summary.get("held_out"),
+            estimate=summary.get("estimate"),
             **({} if groups is None else {"kept_together": groups.to_json()}),
             **({} if tested is None else {"test": tested.to_json()}),
             bytes=output.stat().st_size,
@@ -139,13 +151,14 @@ def train(
         if found is not None:
             print_estimate(summary)
         elif estimate:
-            print("no estimate: the classes have too few images to hold some out")
+            print(f"no estimate: {NO_ESTIMATE}")
         print_kept_together(groups)
         if tested is not None:
             print_tested(tested)
         print_seconds(seconds)
         print_written(report)
         print(f"next: lrrspm predict {printable(output)} IMAGE...")
+    warn_about_rare(summary)
     report_skipped(skipped, len(images.paths))
 
 

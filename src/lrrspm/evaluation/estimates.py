@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .. import config
 from .._support.stages import Stages
 from ..cache import FeatureStore
 from ..classifier import ImageClassifier
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
-from ..svm import predict_labels
-from ..training import fit_together, score_members
+from ..svm import SVM, stratified_folds
+from ..training import as_seed, fit_together
 from .groups import Groups
-from .mistakes import find_mistakes
+from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
-from .splits import training_part
 from .unreadable import without_unreadable
 
 
@@ -38,55 +38,111 @@ def train_with_estimate(
     stages: Stages | None = None,
     max_skipped: float = 0.0,
     groups: Groups | None = None,
+    mistakes: bool = False,
 ) -> Training:
     """Fit a classifier to all images, and estimate how good it is.
 
-    The estimate is the accuracy of a second classifier on a fifth of each class
-    that it was not trained on. There is none where it is not asked for, or where
-    no class can spare an image. It joins the classifier's ``summary_``.
-    ``max_skipped`` and ``groups`` are those of :func:`lrrspm.evaluation.evaluate`.
+    The estimate is that of a cross-validation: each image is tested by a support
+    vector machine that was trained without it, and without others of its group.
+    Descriptors, codebook and vectors are those of all images, without their
+    labels. There is none where it is not asked for, where classes have one image
+    each, or where an encoder learned from the labels. It joins the classifier's
+    ``summary_``. ``max_skipped`` and ``groups`` are those of
+    :func:`lrrspm.evaluation.evaluate`; with ``mistakes``, the machines that made the
+    most confident ones are kept.
     """
     stages = stages or Stages()
     everyone, all_labels = paths, np.asarray(labels)
     store = FeatureStore(classifier.cache)
+    if any(channel.encoder.uses_labels for channel in classifier.new_channels()):
+        estimate = False
 
     def train(used: NDArray[np.int64], skip: bool) -> tuple[Training | None, dict[int, str]]:
         paths, y = [everyone[i] for i in used], all_labels[used]
-        everything = np.arange(len(y))
-        seed = 0 if classifier.random_state is None else classifier.random_state
-        kept = training_part(y, seed, None if groups is None else groups.numbers[used])
-        held_out = np.setdiff1d(everything, kept)
-        estimated = estimate and len(held_out) > 0
-        trial = clone(classifier)
-        models, members = [classifier], [everything]
-        if estimated:
-            models, members = [trial, classifier], [kept, everything]
+        own = None if groups is None else groups.numbers[used]
+        folds = stratified_folds(y, as_seed(classifier.random_state), own)
+        machines: dict[int, SVM] = {}
         with open_engine(classifier.n_jobs) as engine:
             trained, skipped = fit_together(
-                models, paths, y, members, engine, stages, skip=skip, store=store
-            )
-            if skipped:
-                return None, skipped
-            if not estimated:
-                return Training(None, []), {}
-            tested = score_members(trial, trained[0], paths, held_out, engine, stages, skip, store)
-        if tested.skipped:
-            return None, tested.skipped
-        names, scores = np.unique(y), tested.scores
-        predicted = predict_labels(trial.classes_, scores)
+                [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
+                store=store, calibrate=True, folds=folds,
+                tell=machines.__setitem__ if mistakes else None,
+            )  # fmt: skip
+        if skipped:
+            return None, skipped
+        scores = trained[0].crossed
+        if not estimate or scores is None:
+            return Training(None, []), {}
+        names = classifier.classes_
+        tested = folds >= 0
+        truth = np.searchsorted(names, y)
+        predicted = scores.argmax(axis=1)
         found = Evaluation(
             names.tolist(),
-            [count_confusions(names, y[held_out], predicted)],
-            len(held_out),
+            [count_confusions(range(len(names)), truth[tested], predicted[tested])],
+            int(tested.sum()),
             dict(stages.seconds),
-            find_mistakes(trial, [paths[i] for i in held_out], y[held_out], scores),
+            _find_mistakes(classifier, machines, paths, y, scores, folds),
             parameters=describe_parameters(classifier),
             kept_together=groups,
         )
-        classifier.summary_["held_out"] = {"accuracy": found.mean, "images": len(held_out)}
+        low, high = found.interval
+        chances = classifier.probabilities(scores[tested]).max(axis=1)
+        classifier.summary_["estimate"] = {
+            "accuracy": found.mean,
+            "low": low,
+            "high": high,
+            "images": found.images,
+            "folds": int(folds.max()) + 1,
+            "per_class": {str(name): share for name, share in found.per_class.items()},
+            "coverage": coverage(chances, (predicted == truth)[tested]),
+        }
         return Training(found, []), {}
 
     training, left_out = without_unreadable(train, paths, labels, max_skipped, stages)
     if training.estimate is not None:
         training.estimate.skipped = left_out
     return Training(training.estimate, left_out)
+
+
+def coverage(chances: NDArray[Any], right: NDArray[np.bool_]) -> list[dict[str, float | None]]:
+    """List what answering only from some confidence on would mean.
+
+    Parameters
+    ----------
+    chances : array of shape (n,)
+        Probability of each image's predicted class.
+    right : array of shape (n,)
+
+    Returns
+    -------
+    list of dict
+        For each ``confidence``, percent of images ``answered``, and percent of these
+        that are ``right``, None where there are none.
+    """
+    rows: list[dict[str, float | None]] = []
+    for least in config.CONFIDENCES:
+        answered = chances >= least
+        share = 100 * float(right[answered].mean()) if answered.any() else None
+        rows.append({"confidence": least, "answered": 100 * float(answered.mean()), "right": share})
+    return rows
+
+
+def _find_mistakes(
+    classifier: ImageClassifier,
+    machines: dict[int, SVM],
+    paths: Sequence[str],
+    y: NDArray[Any],
+    scores: NDArray[Any],
+    folds: NDArray[np.int64],
+) -> list[Mistake]:
+    """List the most confident mistakes, each with the model that made it."""
+    found: list[Mistake] = []
+    for fold, machine in machines.items():
+        model = clone(classifier)
+        model.features_, model.svm_ = classifier.features_, machine
+        model.classes_, model.temperature_ = classifier.classes_, classifier.temperature_
+        rows = np.flatnonzero(folds == fold)
+        own = [paths[i] for i in rows.tolist()]
+        found += find_mistakes(model, own, y[rows], scores[rows], fold + 1)
+    return most_confident(found)

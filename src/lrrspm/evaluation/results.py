@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .groups import Groups
     from .mistakes import Mistake
 
+# 97.5 % of a normal distribution lie below so many standard deviations.
+_NORMAL = 1.96
+
 
 @dataclass(frozen=True)
 class Skipped:
@@ -89,6 +92,21 @@ class Evaluation:
         hits = np.array([class_accuracies(matrix)[tested] for matrix in self.confusions])
         names = [name for name, known in zip(self.class_names, tested, strict=True) if known]
         return dict(zip(names, hits.mean(axis=0).tolist(), strict=True))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the mean accuracy, percent, from the images of all splits.
+
+        Of each class with n images, k of them right, (k + 1) / (n + 2) estimates
+        the share: so a class that is always right has a variance, too.
+        """
+        counts = self.confusion.sum(axis=1)
+        tested = counts > 0
+        counts = counts[tested]
+        share = (np.diag(self.confusion)[tested] + 1) / (counts + 2)
+        deviation = 100 * np.sqrt((share * (1 - share) / counts).sum()) / len(counts)
+        low, high = self.mean - _NORMAL * deviation, self.mean + _NORMAL * deviation
+        return max(0.0, float(low)), min(100.0, float(high))
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the mistakes and the skipped images, as JSON takes it."""

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import config
 from .._support.text import plural
 
 
@@ -45,7 +44,7 @@ def split_by_class(
     rng = np.random.default_rng(seed)
     drawn = np.arange(len(labels))
     if groups is not None:
-        drawn = _draw_groups(labels, np.full(len(names), train_per_class), rng, groups)
+        drawn = _draw_groups(labels, train_per_class, rng, groups)
     chosen = []
     for name in names:
         members = drawn[labels[drawn] == name]
@@ -77,27 +76,9 @@ def given_split(
     return [train], [test]
 
 
-def training_part(
-    labels: NDArray[Any], seed: int, groups: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
-    """Hold out a share of each class, whole groups of it; returns the sorted indices of the rest.
-
-    With ``groups``, the share of a class may be smaller, or none.
-    """
-    rng = np.random.default_rng(seed)
-    names, counts = np.unique(labels, return_counts=True)
-    held_out = np.array([round(config.HELD_OUT * count) for count in counts])
-    if groups is not None:
-        return _draw_groups(labels, counts - held_out, rng, groups)
-    chosen = []
-    for name, count in zip(names, held_out, strict=True):
-        chosen.append(rng.permutation(np.flatnonzero(labels == name))[count:])
-    return np.sort(np.concatenate(chosen))
-
-
 def _draw_groups(
     labels: NDArray[Any],
-    wanted: NDArray[np.int64],
+    wanted: int,
     rng: np.random.Generator,
     groups: NDArray[np.int64],
 ) -> NDArray[np.int64]:
@@ -105,21 +86,22 @@ def _draw_groups(
 
     The last group of a class is not drawn, except of a class that has only one.
     """
-    y = np.unique(labels, return_inverse=True)[1]
+    names, y = np.unique(labels, return_inverse=True)
     number = np.unique(groups, return_inverse=True)[1]
-    counts = np.zeros((number.max() + 1, len(wanted)), np.int64)
+    counts = np.zeros((number.max() + 1, len(names)), np.int64)
     np.add.at(counts, (number, y), 1)
     left = (counts > 0).sum(axis=0)
     left[left == 1] = 2
-    have = np.zeros(len(wanted), np.int64)
+    have = np.zeros(len(names), np.int64)
     drawn = np.zeros(len(counts), bool)
     for group in rng.permutation(len(counts)):
         here = counts[group] > 0
-        if (have[here] < wanted[here]).any() and (left[here] > 1).all():
+        if (have[here] < wanted).any() and (left[here] > 1).all():
             drawn[group] = True
             have += counts[group]
             left[here] -= 1
     if not have.all():
-        name = np.unique(labels)[have.argmin()]
-        raise ValueError(f"class '{name}' shares all of its groups with others; no split is left")
+        raise ValueError(
+            f"class '{names[have.argmin()]}' shares all of its groups with others; no split is left"
+        )
     return np.flatnonzero(drawn[number])

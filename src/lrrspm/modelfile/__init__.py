@@ -1,7 +1,14 @@
 """Model files: a classifier <-> one safe file."""
 
 from .card import describe_model, describe_parameters
-from .checks import check_classes, check_labels, check_summary
+from .checks import (
+    check_class_weight,
+    check_classes,
+    check_labels,
+    check_summary,
+    check_temperature,
+    pack_weights,
+)
 from .container import ModelFile, ModelFileError, open_model, read_description, write_model
 from .parts import MissingPackageError, check_restorable, fill, pack, restore
 
@@ -9,15 +16,18 @@ __all__ = [
     "MissingPackageError",
     "ModelFile",
     "ModelFileError",
+    "check_class_weight",
     "check_classes",
     "check_labels",
     "check_restorable",
     "check_summary",
+    "check_temperature",
     "describe_model",
     "describe_parameters",
     "fill",
     "open_model",
     "pack",
+    "pack_weights",
     "read_description",
     "restore",
     "write_model",

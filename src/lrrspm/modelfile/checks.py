@@ -76,18 +76,72 @@ def check_labels(classes: NDArray[Any]) -> None:
 
 
 def check_summary(summary: Any) -> dict[str, Any]:
-    """Check what a model file says about its training; keys are those that training writes."""
-    _check_keys("summary", summary, {"images", "images_per_class"}, "held_out")
-    counts = [summary["images"], *summary["images_per_class"].values()]
+    """Check what a model file says about its training; keys are those that training writes.
+
+    Older files have ``held_out`` in place of ``estimate``.
+    """
+    _check_keys("summary", summary, {"images", "images_per_class"}, "estimate", "held_out")
+    _check_counts(summary["images"], *summary["images_per_class"].values())
+    kept = {key: value for key, value in summary.items() if key != "held_out"}
     if "held_out" in summary:
         _check_keys("held_out", summary["held_out"], {"images", "accuracy"})
-        counts.append(summary["held_out"]["images"])
-        accuracy = summary["held_out"]["accuracy"]
-        if type(accuracy) not in (int, float) or not 0 <= accuracy <= 100:
-            raise ValueError("its estimated accuracy is not a percentage")
+        kept.setdefault("estimate", summary["held_out"])
+    if "estimate" in kept:
+        _check_estimate(kept["estimate"])
+    return kept
+
+
+def _check_estimate(estimate: Any) -> None:
+    optional = ("folds", "low", "high", "per_class", "coverage")
+    _check_keys("estimate", estimate, {"images", "accuracy"}, *optional)
+    _check_counts(estimate["images"], estimate.get("folds", 0))
+    per_class, coverage = estimate.get("per_class", {}), estimate.get("coverage", [])
+    if not isinstance(per_class, dict) or not isinstance(coverage, list):
+        raise ValueError("its estimate is not of the right kind")
+    if len(coverage) > _LONGEST_LIST:
+        raise ValueError(f"its estimate has more than {_LONGEST_LIST} confidences")
+    shares = [estimate[key] for key in ("accuracy", "low", "high") if key in estimate]
+    for row in coverage:
+        _check_keys("coverage", row, {"confidence", "answered", "right"})
+        shares += [row["confidence"], row["answered"]]
+        shares += [] if row["right"] is None else [row["right"]]
+    for share in (*shares, *per_class.values()):
+        if type(share) not in (int, float) or not 0 <= share <= 100:
+            raise ValueError("its estimate has a number that is not a percentage")
+
+
+def _check_counts(*counts: Any) -> None:
     if any(type(count) is not int or not 0 <= count <= _MOST_IMAGES for count in counts):
         raise ValueError("its numbers of images are not whole numbers")
-    return dict(summary)
+
+
+def pack_weights(weights: Any) -> Any:
+    """Return a class_weight as JSON takes it: labels that are numbers are no keys there."""
+    if not isinstance(weights, dict):
+        return weights
+    plain = [getattr(name, "tolist", lambda name=name: name)() for name in weights]
+    return [[name, float(weight)] for name, weight in zip(plain, weights.values(), strict=True)]
+
+
+def check_class_weight(weights: Any) -> dict[Any, float] | str | None:
+    """Check the weights of classes that a model was trained with."""
+    if weights is None or weights == "balanced":
+        return weights
+    pairs = weights if isinstance(weights, list) else [weights]
+    for pair in pairs:
+        right = isinstance(pair, list) and [type(one) for one in pair[1:]] in ([float], [int])
+        if not right or type(pair[0]) not in (str, int, float, bool) or not 0 <= pair[1] < 1e300:
+            raise ValueError(f"its class weights have {pair!r:.100}")
+    return dict(pairs)
+
+
+def check_temperature(temperature: Any) -> float | None:
+    """Check the temperature of probabilities; None in models without a calibration."""
+    if temperature is None:
+        return None
+    if type(temperature) not in (int, float) or not 1e-6 <= temperature <= 1e6:
+        raise ValueError(f"its temperature is {temperature!r:.100}")
+    return float(temperature)
 
 
 def _check_keys(name: str, given: Any, needed: set[str], *optional: str) -> None:

@@ -103,13 +103,11 @@ class Model:
     def _describe(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         facts = describe_model(path, self.classifier)
         summary = facts["summary"]
-        held_out = summary.get("held_out")
-        if held_out is not None:
-            held_out = {
-                "images": held_out["images"],
-                "accuracy": held_out["accuracy"],
-                "rough": held_out["images"] < config.FEW_TESTED * len(self.labels),
-            }
+        estimate = summary.get("estimate")
+        if estimate is not None:
+            few = estimate["images"] < config.FEW_TESTED * len(self.labels)
+            shown = ("images", "accuracy", "low", "high")
+            estimate = {**{key: estimate.get(key) for key in shown}, "rough": few}
         counts = summary["images_per_class"]
         return {
             "model": escape(os.path.basename(path)),
@@ -120,7 +118,7 @@ class Model:
             "summary": self.classifier.method_summary,
             "images": summary["images"],
             "classes": dict(zip(escape_all(counts), counts.values(), strict=True)),
-            "held_out": held_out,
+            "estimate": estimate,
             "parameters": facts["parameters"],
         }
 

@@ -74,11 +74,13 @@ class Evidence(BaseModel):
     patches: Patches | None = Field(description="Numbers behind the map, on request.")
 
 
-class HeldOut(BaseModel):
-    """Accuracy on images that the model was not trained on."""
+class Estimate(BaseModel):
+    """Accuracy to be expected on new images."""
 
-    images: int
+    images: int = Field(description="Images that were tested.")
     accuracy: float = Field(description="Percent.")
+    low: float | None = Field(description="Where its 95 % interval begins; null in older models.")
+    high: float | None = Field(description="Where it ends.")
     rough: bool = Field(description="True if there are too few images for a good estimate.")
 
 
@@ -104,6 +106,6 @@ class ModelCard(BaseModel):
     summary: str = Field(description="What the method does.")
     images: int = Field(description="Training images.")
     classes: dict[str, int] = Field(description="Training images per class.")
-    held_out: HeldOut | None
+    estimate: Estimate | None
     parameters: dict[str, Any]
     limits: Limits

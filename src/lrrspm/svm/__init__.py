@@ -1,9 +1,22 @@
 """Support vector machines: vectors -> scores and labels."""
 
+from .calibration import fit_temperature, probabilities
+from .folds import stratified_folds
 from .kernel import KernelSVM
-from .labels import encode_labels, predict_labels, score_columns
+from .labels import ClassWeight, encode_labels, predict_labels, score_columns
 from .linear import LinearSVM
 
 SVM = LinearSVM | KernelSVM
 
-__all__ = ["SVM", "KernelSVM", "LinearSVM", "encode_labels", "predict_labels", "score_columns"]
+__all__ = [
+    "SVM",
+    "ClassWeight",
+    "KernelSVM",
+    "LinearSVM",
+    "encode_labels",
+    "fit_temperature",
+    "predict_labels",
+    "probabilities",
+    "score_columns",
+    "stratified_folds",
+]

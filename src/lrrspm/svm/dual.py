@@ -110,6 +110,20 @@ class LinearProducts:
         self._weights = self._weights[classes]
 
 
+class SomeProducts:
+    """Products of some rows of the samples, made from those of all."""
+
+    def __init__(self, products: Products, rows: NDArray[np.int64]) -> None:
+        self._products, self._rows = products, rows
+        self.begin, self.change, self.keep = products.begin, products.change, products.keep
+
+    def block(self, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        return self._products.block(self._rows[rows])
+
+    def scores(self) -> Floats:
+        return self._products.scores()[:, self._rows]
+
+
 def solve_dual(
     products: Callable[[], Products],
     signs: Floats,
@@ -118,16 +132,20 @@ def solve_dual(
     max_iter: int,
     seed: int,
     executor: Executor | None,
+    weights: Floats | None = None,
 ) -> tuple[Floats, int]:
     r"""Solve the duals of several one-vs-rest problems.
 
     .. math:: \max_{\alpha \ge 0} \sum_i \alpha_i - \tfrac12 \beta^T K \beta
-              - \tfrac1{4C} \|\alpha\|^2, \qquad \beta_i = y_i \alpha_i
+              - \sum_i \frac{\alpha_i^2}{4 C w_i}, \qquad \beta_i = y_i \alpha_i
 
     Parameters
     ----------
     products : callable that makes the samples' products
     signs : array of shape (classes, n), +1 and -1
+    weights : array of shape (n,) or None
+        w, positive: how much each sample counts; None is 1 for all. Samples of
+        weight 0 do not count, and keep an alpha of 0.
 
     Returns
     -------
@@ -136,11 +154,24 @@ def solve_dual(
         Passes over the samples of the slowest class.
     """
 
+    used = None if weights is None or weights.all() else np.flatnonzero(weights)
+    if used is not None:
+        assert weights is not None
+        alphas = np.zeros_like(signs)
+        some = weights[used]
+        alphas[:, used], n_iter = solve_dual(
+            lambda: SomeProducts(products(), used),
+            signs[:, used], C, tol, max_iter, seed, executor,
+            None if (some == 1).all() else some,
+        )  # fmt: skip
+        return alphas, n_iter
+
     def solve(start: int) -> tuple[Floats, int, int]:
         return _solve_some(
             products(),
             signs[start : start + _CLASSES],
             C,
+            weights,
             tol,
             max_iter,
             np.random.RandomState(seed),
@@ -162,6 +193,7 @@ def _solve_some(
     products: Products,
     signs: Floats,
     C: float,
+    weights: Floats | None,
     tol: float,
     max_iter: int,
     rng: np.random.RandomState,
@@ -172,7 +204,8 @@ def _solve_some(
     alphas = np.zeros_like(signs)
     active = np.arange(n_classes)
     products.begin(n_classes)
-    ridge = signs.dtype.type(1 / (2 * C))
+    ridges = np.full(n, 1 / (2 * C)) if weights is None else 1 / (2 * C * weights.astype(float))
+    ridges = ridges.astype(signs.dtype)
     for iteration in range(1, max_iter + 1):
         # New blocks in every pass: with fixed ones it takes ten times as many.
         order = rng.permutation(n)
@@ -181,10 +214,10 @@ def _solve_some(
             gram, scores = products.block(rows)
             orders = np.stack([rng.permutation(len(rows)) for _ in range(_SWEEPS)])
             block = alphas[:, rows]
-            delta = _descend(gram, scores, block, signs[:, rows], ridge, orders)
+            delta = _descend(gram, scores, block, signs[:, rows], ridges[rows], orders)
             alphas[:, rows] = block
             products.change(delta)
-        gap, primal = _duality_gap(products.scores(), alphas, signs, C)
+        gap, primal = _duality_gap(products.scores(), alphas, signs, C, weights)
         done = gap <= tol * primal
         if done.any():
             solution[active[done]] = alphas[done]
@@ -197,16 +230,18 @@ def _solve_some(
     return solution, max_iter, len(active)
 
 
-def _duality_gap(scores: Floats, alphas: Floats, signs: Floats, C: float) -> tuple[Floats, Floats]:
+def _duality_gap(
+    scores: Floats, alphas: Floats, signs: Floats, C: float, weights: Floats | None
+) -> tuple[Floats, Floats]:
     """Primal minus dual objective and primal objective of each class."""
     square = np.einsum("ij,ij,ij->i", signs, alphas, scores, dtype=np.float64)
     slack = np.maximum(0, 1 - signs * scores)
+    total = alphas.sum(axis=1, dtype=np.float64)
+    if weights is not None:  # (w s) s is the square of the root of w times s
+        roots = np.sqrt(weights)
+        slack, alphas = slack * roots, alphas / roots
     primal = square / 2 + C * np.einsum("ij,ij->i", slack, slack, dtype=np.float64)
-    dual = (
-        alphas.sum(axis=1, dtype=np.float64)
-        - square / 2
-        - np.einsum("ij,ij->i", alphas, alphas, dtype=np.float64) / (4 * C)
-    )
+    dual = total - square / 2 - np.einsum("ij,ij->i", alphas, alphas, dtype=np.float64) / (4 * C)
     return primal - dual, primal
 
 
@@ -216,7 +251,7 @@ def _descend(
     scores: Floats,
     alphas: Floats,
     signs: Floats,
-    ridge: np.floating[Any],
+    ridges: Floats,
     orders: NDArray[np.int64],
 ) -> Floats:
     """Coordinate descent on one block, alphas (classes, b) in place.
@@ -231,8 +266,8 @@ def _descend(
         score, alpha, sign = scores[c].copy(), alphas[c], signs[c]
         for order in orders:
             for i in order:
-                gradient = sign[i] * score[i] - one + alpha[i] * ridge
-                new = max(alpha[i] - gradient / (gram[i, i] + ridge), zero)
+                gradient = sign[i] * score[i] - one + alpha[i] * ridges[i]
+                new = max(alpha[i] - gradient / (gram[i, i] + ridges[i]), zero)
                 if new != alpha[i]:
                     step = sign[i] * (new - alpha[i])
                     alpha[i] = new

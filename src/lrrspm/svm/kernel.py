@@ -17,7 +17,15 @@ from .. import config
 from .._support.parallel import single_blas_thread, workers
 from .dual import Floats, GramProducts, solve_dual
 from .kernels import KERNELS, intersection_weights, kernel_matrix
-from .labels import check_solver, encode_labels, one_vs_rest, predict_labels
+from .labels import (
+    ClassWeight,
+    check_solver,
+    encode_labels,
+    one_vs_rest,
+    predict_labels,
+    weigh_samples,
+    without_folds,
+)
 
 
 class KernelSVM(ClassifierMixin, BaseEstimator):
@@ -36,7 +44,7 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
     C : float
         Penalty of margin violations, positive. Nothing is scaled: a unit
         diagonal gives C the meaning it has for vectors of norm 1.
-    tol, max_iter, n_jobs, random_state
+    tol, max_iter, n_jobs, random_state, class_weight
         See :class:`lrrspm.LinearSVM`, whose solver this is.
 
     Attributes
@@ -62,6 +70,7 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
+        class_weight: ClassWeight = None,
     ) -> None:
         self.kernel = kernel
         self.C = C
@@ -69,6 +78,7 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.class_weight = class_weight
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -78,20 +88,41 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter is out of range."""
-        check_solver(self.C, self.tol, self.max_iter)
+        check_solver(self.C, self.tol, self.max_iter, self.class_weight)
         names = [*KERNELS, "precomputed"]
         if not (callable(self.kernel) or self.kernel in names):
             raise ValueError(
                 f"kernel must be callable or one of {', '.join(names)}, got {self.kernel!r}"
             )
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on X (n, d), or on a Gram matrix (n, n), and labels y (n,)."""
-        with workers(self.n_jobs) as executor:
-            return self.fit_on(X, y, executor)
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on X (n, d), or on a Gram matrix (n, n), and labels y (n,).
 
-    def fit_on(self, X: ArrayLike, y: ArrayLike, executor: Executor | None) -> Self:
+        Weights (n,) say how much each sample counts.
+        """
+        with workers(self.n_jobs) as executor:
+            return self.fit_on(X, y, executor, sample_weight)
+
+    def fit_on(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        executor: Executor | None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """``fit`` on the threads of an executor; the same bits for any number of them."""
+        return self.fit_folds(X, y, None, executor, sample_weight)
+
+    def fit_folds(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        folds: NDArray[np.int64] | None,
+        executor: Executor | None,
+        sample_weight: ArrayLike | None = None,
+        tell: Callable[[int, Self], object] | None = None,
+    ) -> Self:
+        """``fit``, and a machine of each fold; see :meth:`LinearSVM.fit_folds`."""
         self.check_parameters()
         samples, labels = validate_data(self, X, y, dtype=[np.float32, np.float64], order="C")
         if self.kernel == "precomputed" and samples.shape[0] != samples.shape[1]:
@@ -100,15 +131,23 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         gram = self._compute(samples, samples, executor)
         signs = one_vs_rest(indices, len(self.classes_), gram.dtype)
-        with single_blas_thread():
-            alphas, self.n_iter_ = solve_dual(
-                partial(GramProducts, gram), signs, self.C, self.tol, self.max_iter, seed, executor
-            )
+        weights = weigh_samples(self.class_weight, labels, sample_weight, gram.dtype)
+        products = partial(GramProducts, gram)
+        for fold, machine, some in without_folds(self, folds, weights, len(samples), gram.dtype):
+            with single_blas_thread():
+                alphas, machine.n_iter_ = solve_dual(
+                    products, signs, self.C, self.tol, self.max_iter, seed, executor, some
+                )
+            machine._keep(samples, alphas, signs)
+            if tell is not None and fold >= 0:
+                tell(fold, machine)
+        return self
+
+    def _keep(self, samples: Floats, alphas: Floats, signs: Floats) -> None:
         self.support_ = np.flatnonzero(alphas.any(axis=0))
         self.dual_coef_ = np.ascontiguousarray((alphas * signs)[:, self.support_])
         vectors = samples[:0] if self.kernel == "precomputed" else samples[self.support_]
         self.support_vectors_ = vectors.astype(np.float32) if self.kernel in KERNELS else vectors
-        return self
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return scores, (n, n_classes), or (n,) for two classes (positive: the second)."""

@@ -16,14 +16,24 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import config
 from .._support.parallel import single_blas_thread, workers
 from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
-from .labels import check_solver, encode_labels, one_vs_rest, predict_labels
+from .labels import (
+    ClassWeight,
+    check_solver,
+    encode_labels,
+    one_vs_rest,
+    predict_labels,
+    weigh_samples,
+    without_folds,
+)
 from .long import check_halves, long_gram_matrix, long_scores, long_weights, round_weights
 
 
 class LinearSVM(ClassifierMixin, BaseEstimator):
     r"""Linear support vector machine, one against the rest.
 
-    .. math:: \min_w \tfrac12 \|w\|^2 + C \sum_i \max(0, 1 - y_i w^T x_i)^2
+    .. math:: \min_w \tfrac12 \|w\|^2 + C \sum_i v_i \max(0, 1 - y_i w^T x_i)^2
+
+    with weights v, 1 unless samples or classes are given others.
 
     Parameters
     ----------
@@ -41,6 +51,9 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         has the same bits for any number.
     random_state : int, RandomState instance or None
         Seed of the order in which samples are visited.
+    class_weight : dict, "balanced" or None
+        Weight of each label's samples, 1 where it is not named; "balanced" is
+        inverse to their number.
 
     Attributes
     ----------
@@ -81,6 +94,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
+        class_weight: ClassWeight = None,
     ) -> None:
         self.C = C
         self.fit_intercept = fit_intercept
@@ -88,22 +102,48 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.class_weight = class_weight
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on X (n, d) and labels y (n,)."""
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on X (n, d) and labels y (n,); weights (n,) say how much each sample counts."""
         with workers(self.n_jobs) as executor:
-            return self.fit_on(X, y, executor)
+            return self.fit_on(X, y, executor, sample_weight)
 
-    def fit_on(self, X: ArrayLike, y: ArrayLike, executor: Executor | None) -> Self:
+    def fit_on(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        executor: Executor | None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """``fit`` on the threads of an executor; the same bits for any number of them."""
+        return self.fit_folds(X, y, None, executor, sample_weight)
+
+    def fit_folds(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        folds: NDArray[np.int64] | None,
+        executor: Executor | None,
+        sample_weight: ArrayLike | None = None,
+        tell: Callable[[int, Self], object] | None = None,
+    ) -> Self:
+        """``fit``, and a machine of each fold, trained on all samples but its own.
+
+        ``folds`` (n,) numbers them from 0; samples below 0 are in none, and train
+        every machine. ``tell`` is called with each fold and its machine. The Gram
+        matrix is made once for all.
+        """
         self.check_parameters()
         samples, labels = self._check(X, y)
         half = samples.dtype == np.float16
         if half and (self.fit_intercept or len(samples) > samples.shape[1]):
             samples = samples.astype(np.float32)  # short vectors, then
         long = samples.dtype == np.float16
+        dtype = np.float32 if long else samples.dtype
         self.classes_, indices = encode_labels(labels)
-        signs = one_vs_rest(indices, len(self.classes_), np.float32 if long else samples.dtype)
+        signs = one_vs_rest(indices, len(self.classes_), dtype)
+        weights = weigh_samples(self.class_weight, labels, sample_weight, dtype)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.fit_intercept:
             samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
@@ -114,20 +154,26 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
                 products = partial(GramProducts, make_gram(samples, executor))
             else:
                 products = partial(LinearProducts, samples)
-            alphas, self.n_iter_ = solve_dual(
-                products, signs, self.C, self.tol, self.max_iter, seed, executor
-            )
-            betas = alphas * signs
-            weights: Floats = long_weights(betas, samples, executor) if long else betas @ samples
+            for fold, machine, some in without_folds(self, folds, weights, len(samples), dtype):
+                alphas, machine.n_iter_ = solve_dual(
+                    products, signs, self.C, self.tol, self.max_iter, seed, executor, some
+                )
+                betas = alphas * signs
+                found = long_weights(betas, samples, executor) if long else betas @ samples
+                machine._keep(found, half)
+                if tell is not None and fold >= 0:
+                    tell(fold, machine)
+        return self
+
+    def _keep(self, weights: Floats, half: bool) -> None:
         coef = weights[:, : self.n_features_in_]
         self.coef_: Floats = round_weights(coef) if half else coef.copy()
         constant = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
         self.intercept_: Floats = constant.astype(weights.dtype)
-        return self
 
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter is out of range."""
-        check_solver(self.C, self.tol, self.max_iter)
+        check_solver(self.C, self.tol, self.max_iter, self.class_weight)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return scores, (n, n_classes), or (n,) for two classes (positive: the second)."""

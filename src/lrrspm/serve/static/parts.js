@@ -73,7 +73,7 @@ export function showCard(card) {
   const images = plural(card.images, "image");
   $("model-name").textContent = card.model;
   document.title = card.model;
-  const estimate = card.held_out && describeEstimate(card.held_out);
+  const estimate = card.estimate && describeEstimate(card.estimate);
   const line = [`${classes} from ${images}`, estimate];
   $("model-line").textContent = line.filter(Boolean).join(" · ");
   const facts = {
@@ -96,9 +96,11 @@ export function showCard(card) {
   );
 }
 
-function describeEstimate({ accuracy, images, rough }) {
+function describeEstimate({ accuracy, low, high, images, rough }) {
   const caution = rough ? "; too few for more than a rough estimate" : "";
-  return `${accuracy.toFixed(1)} % correct on ${plural(images, "held-out image")}${caution}`;
+  const between = low === null ? "" : ` (95 %: ${low.toFixed(1)} to ${high.toFixed(1)})`;
+  const tested = plural(images, "test image");
+  return `about ${accuracy.toFixed(1)} % correct${between}, from ${tested}${caution}`;
 }
 
 // Return nested parameters as one object, whose keys are the paths: "channels 2 · encoder".

@@ -1,0 +1,44 @@
+"""Calibration: scores -> probabilities, by one temperature."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from .dual import Floats
+
+# Temperatures that are tried: scores are margins, so they are of the order of 1.
+_COLDEST, _HOTTEST = 1e-3, 1e3
+
+
+def fit_temperature(scores: Floats, indices: NDArray[np.int64]) -> float:
+    r"""Find the temperature at which probabilities fit labels best.
+
+    .. math:: \min_T -\sum_i \log p_{i, y_i}, \qquad p_{ic} \propto \exp(s_{ic} / T)
+
+    Parameters
+    ----------
+    scores : array of shape (n, n_classes)
+        Of samples that the machine was not trained on.
+    indices : array of shape (n,)
+        Number of each sample's class.
+    """
+    rows = np.arange(len(indices))
+    # Shifted, so that large scores cannot overflow at low temperatures.
+    shifted = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
+
+    def loss(inverse: float) -> float:
+        return -float(log_softmax(np.exp(inverse) * shifted, axis=1)[rows, indices].mean())
+
+    found = minimize_scalar(
+        loss, bounds=(-np.log(_HOTTEST), -np.log(_COLDEST)), method="bounded",
+        options={"xatol": 1e-4},
+    )  # fmt: skip
+    return float(np.exp(-found.x))
+
+
+def probabilities(scores: Floats, temperature: float) -> NDArray[np.float64]:
+    """Return probabilities (n, n_classes) for scores (n, n_classes); rows sum to 1."""
+    return np.asarray(softmax(scores.astype(np.float64) / temperature, axis=1))

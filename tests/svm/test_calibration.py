@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lrrspm.svm import fit_temperature, probabilities
+
+
+@settings(deadline=None)
+@given(
+    temperature=st.floats(0.05, 5),
+    n_classes=st.integers(2, 6),
+    seed=st.integers(0, 1000),
+)
+def test_the_temperature_that_drew_the_labels_is_found(temperature, n_classes, seed):
+    rng = np.random.default_rng(seed)
+    scores = temperature * rng.normal(scale=2, size=(4000, n_classes))
+    chances = probabilities(scores, temperature)
+    labels = np.array([rng.choice(n_classes, p=row) for row in chances])
+    assert fit_temperature(scores, labels) == pytest.approx(temperature, rel=0.15)
+
+
+def test_hand_computed():
+    """Three of four are right, so both classes have 3/4 and 1/4 at the best temperature."""
+    scores = np.array([[1.0, -1.0]] * 4)
+    found = fit_temperature(scores, np.array([0, 0, 0, 1]))
+    assert found == pytest.approx(2 / np.log(3), rel=1e-3)
+    np.testing.assert_allclose(probabilities(scores[:1], found), [[0.75, 0.25]], atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_any_scores_give_probabilities(scale):
+    scores = scale * np.array([[3.0, 1.0, -2.0], [0.0, 0.0, 0.0]])
+    found = probabilities(scores, fit_temperature(scores, np.array([0, 1])))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_allclose(found[1], 1 / 3)
