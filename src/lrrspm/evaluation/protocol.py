@@ -20,7 +20,7 @@ from ..svm import predict_labels
 from ..training import Tested, Trained, fit_together, score_members
 from .groups import COMPARE, Groups
 from .mistakes import Mistake, find_mistakes, most_confident
-from .results import Evaluation, Skipped, count_confusions
+from .results import Evaluation, LeftOut, Skipped, count_confusions
 from .splits import given_split, left_to_test, split_by_class, split_seeds
 from .unreadable import RESTART, without_unreadable
 
@@ -196,6 +196,7 @@ class _Test:
         self._names = np.unique(y)
         self._confusions: list[NDArray[np.int64]] = []
         self._mistakes: list[Mistake] = []
+        self._left_out: list[LeftOut] = []
         self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
 
     def add(
@@ -211,6 +212,10 @@ class _Test:
         predicted = predict_labels(model.classes_, scores)
         self._confusions.append(count_confusions(self._names, truth, predicted))
         self._mistakes += find_mistakes(model, [self._paths[i] for i in test], truth, scores, split)
+        given = model.features_.new_channels()
+        for place, reason in model.features_.left_out_.items():
+            name = type(given[place].descriptor).__name__
+            self._left_out.append(LeftOut(split, name, reason))
         self._seconds["encode"] += part.encode_seconds + tested.encode_seconds
         self._seconds["train"] += part.train_seconds
         self._seconds["test"] += tested.test_seconds
@@ -223,7 +228,10 @@ class _Test:
         ]
         own = {**{stage: seconds[stage] for stage in shared}, **self._seconds}
         mistakes = most_confident(self._mistakes)
-        return Evaluation(self._names.tolist(), self._confusions, len(self._y), own, mistakes)
+        return Evaluation(
+            self._names.tolist(), self._confusions, len(self._y), own, mistakes,
+            left_out=self._left_out,
+        )  # fmt: skip
 
 
 def score_model(

@@ -1,5 +1,6 @@
 """Support vector machines: vectors -> scores and labels."""
 
+from .alignment import class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
 from .folds import stratified_folds
 from .kernel import KernelSVM
@@ -13,6 +14,7 @@ __all__ = [
     "ClassWeight",
     "KernelSVM",
     "LinearSVM",
+    "class_alignment",
     "encode_labels",
     "familiarity",
     "fit_temperature",
