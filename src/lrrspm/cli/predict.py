@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from .app import command, report_skipped
-from .options import CacheFolder, Jobs, Json, ModelPath, OnError, OnErrorSkip
+from .options import CacheFolder, Jobs, Json, ModelPath, OnError, OnErrorSkip, PathColumn
 from .predictions import check_predictions
 from .report import print_written, written_files
 from .terminal import print_json, print_rich, progress, text
@@ -44,7 +44,7 @@ def predict(
         typer.Argument(
             metavar="PATH...",
             readable=False,
-            help="Images, folders of images, or CSV files of path,label rows.",
+            help="Images, folders of images, or CSV files with a column of paths.",
         ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
@@ -70,6 +70,7 @@ def predict(
             "model was trained on; train and info say what that costs.",
         ),
     ] = None,
+    path_column: PathColumn = None,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
@@ -94,7 +95,7 @@ def predict(
 
     check_predictions(output, "--output", model, *paths)
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
-    files = expand_paths(paths)
+    files = expand_paths(paths, path_column)
     with progress() as listener:
         scores, reasons = score_images(
             classifier, files, Stages(listener), on_error is OnError.SKIP
