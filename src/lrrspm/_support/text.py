@@ -1,4 +1,4 @@
-"""Text that people read: names made safe to print."""
+"""Text that people read: names made safe to print, counts, probabilities."""
 
 from __future__ import annotations
 
@@ -13,3 +13,12 @@ def plural(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def percent(probability: float) -> str:
+    """Return a probability in percent; neither 0 nor 100 unless it is."""
+    if 0 < probability < 0.0005:
+        return "< 0.1 %"
+    if 0.9995 <= probability < 1:
+        return "> 99.9 %"
+    return f"{100 * probability:.1f} %"

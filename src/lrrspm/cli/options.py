@@ -33,6 +33,23 @@ CacheFolder = Annotated[
 ]
 
 
+def _check_probability(value: float) -> float:
+    if not 0 <= value <= 1:  # neither is NaN
+        raise typer.BadParameter(f"expected a probability from 0 to 1, got {value:g}")
+    return value
+
+
+MinConfidence = Annotated[
+    float,
+    typer.Option(
+        "--min-confidence",
+        metavar="P",
+        callback=_check_probability,
+        help="Call an image unknown if its best class is less likely than P, from 0 to 1.",
+    ),
+]
+
+
 class OnError(StrEnum):
     """What to do with an image that cannot be read."""
 
