@@ -31,8 +31,7 @@ def main() -> None:
         draw_folder(folder / "parts", per_class=150)
         model, report = folder / "parts.lrrspm", folder / "report.html"
         with chdir(folder):
-            run("train", "parts", "-o", model)
-            run("evaluate", "parts", "--report", report)
+            run("train", "parts", "-o", model, "--report", report)
         images = draw_new(folder)
         browser = playwright.chromium.launch(**options())
         with serving(model, "--port", "0", "--json") as (_, said):

@@ -17,6 +17,7 @@ from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import SVM, stratified_folds
 from ..training import as_seed, fit_together
+from .certainty import measure_certainty
 from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
 from .unreadable import without_unreadable
@@ -76,6 +77,7 @@ def train_with_estimate(
         tested = folds >= 0
         truth = np.searchsorted(names, y)
         predicted = scores.argmax(axis=1)
+        certainty = measure_certainty(classifier, scores[tested], truth[tested])
         found = Evaluation(
             names.tolist(),
             [count_confusions(range(len(names)), truth[tested], predicted[tested])],
@@ -83,9 +85,9 @@ def train_with_estimate(
             dict(stages.seconds),
             _find_mistakes(classifier, machines, paths, y, scores, folds),
             parameters=describe_parameters(classifier),
+            certainty=certainty,
         )
         low, high = found.interval
-        chances = classifier.probabilities(scores[tested]).max(axis=1)
         classifier.summary_["estimate"] = {
             "accuracy": found.mean,
             "low": low,
@@ -93,7 +95,7 @@ def train_with_estimate(
             "images": found.images,
             "folds": int(folds.max()) + 1,
             "per_class": {str(name): share for name, share in found.per_class.items()},
-            "coverage": coverage(chances, (predicted == truth)[tested]),
+            "coverage": coverage(certainty.probabilities, certainty.right),
         }
         return Training(found, []), {}
 

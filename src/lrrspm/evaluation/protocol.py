@@ -17,6 +17,7 @@ from ..modelfile import describe_parameters
 from ..pipeline import Engine, open_engine
 from ..svm import predict_labels
 from ..training import Tested, Trained, fit_together, score_members
+from .certainty import Certainty, join, measure_certainty
 from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
 from .splits import split_by_class, split_seeds
@@ -166,6 +167,7 @@ class _Test:
         self._names = np.unique(y)
         self._confusions: list[NDArray[np.int64]] = []
         self._mistakes: list[Mistake] = []
+        self._certainties: list[Certainty] = []
         self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
 
     def add(
@@ -181,6 +183,9 @@ class _Test:
         predicted = predict_labels(model.classes_, scores)
         self._confusions.append(count_confusions(self._names, truth, predicted))
         self._mistakes += find_mistakes(model, [self._paths[i] for i in test], truth, scores, split)
+        self._certainties.append(
+            measure_certainty(model, scores, np.searchsorted(model.classes_, truth))
+        )
         self._seconds["encode"] += part.encode_seconds + tested.encode_seconds
         self._seconds["train"] += part.train_seconds
         self._seconds["test"] += tested.test_seconds
@@ -191,7 +196,10 @@ class _Test:
         shared = [stage for stage in (RESTART, "store", *SHARED_STAGES) if stage in seconds]
         own = {**{stage: seconds[stage] for stage in shared}, **self._seconds}
         mistakes = most_confident(self._mistakes)
-        return Evaluation(self._names.tolist(), self._confusions, len(self._y), own, mistakes)
+        return Evaluation(
+            self._names.tolist(), self._confusions, len(self._y), own, mistakes,
+            certainty=join(self._certainties),
+        )  # fmt: skip
 
 
 def score_model(
@@ -227,4 +235,5 @@ def score_model(
         find_mistakes(classifier, [paths[i] for i in kept], truth, scores),
         [Skipped(paths[i], reason) for i, reason in sorted(skipped.items())],
         describe_parameters(classifier),
+        measure_certainty(classifier, scores, np.array([names.index(name) for name in truth])),
     )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix
 
 if TYPE_CHECKING:
+    from .certainty import Certainty
     from .mistakes import Mistake
 
 # 97.5 % of a normal distribution lie below so many standard deviations.
@@ -47,6 +48,8 @@ class Evaluation:
     skipped : list of Skipped
     parameters : dict
         Parameters of the classifier and of the protocol.
+    certainty : Certainty or None
+        How sure the predictions were.
     """
 
     class_names: list[Any]
@@ -56,6 +59,7 @@ class Evaluation:
     mistakes: list[Mistake] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
+    certainty: Certainty | None = None
 
     @property
     def confusion(self) -> NDArray[np.int64]:

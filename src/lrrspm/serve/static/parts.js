@@ -50,21 +50,23 @@ function drawBar({ label, probability }, chosen, onChoose) {
   return bar;
 }
 
-// Return the best class, if any evidence was found and the server is sure enough.
+// Return the best class, with a question mark where it is unsure.
 export function headline(result) {
   if (!isDecisive(result)) return "No evidence";
   if (!result.known) return "Unknown";
   const { label, probability } = result.classes[0];
-  return probability < UNSURE ? `Unsure, perhaps ${label}` : label;
+  return probability < UNSURE ? `${label}?` : label;
 }
 
 // Say how sure the answer is; null if all is well.
 export function caution(result, least) {
   if (!isDecisive(result)) return null;
   const { label, probability } = result.classes[0];
-  const guess = `${label} is the best guess, with ${percent(probability)}`;
-  if (!result.known) return `${guess}; below ${percent(least)} this server answers “unknown”.`;
-  if (probability < UNSURE) return `${guess}: more likely wrong than right.`;
+  const given = percent(probability);
+  if (!result.known) {
+    return `The best guess is ${label}, with ${given}; below ${percent(least)} the answer is “unknown”.`;
+  }
+  if (probability < UNSURE) return `Unsure: with ${given} it is more likely wrong than right.`;
   return null;
 }
 
