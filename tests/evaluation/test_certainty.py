@@ -26,9 +26,7 @@ def test_risk_against_coverage_by_hand():
 
 
 def test_bins_by_hand():
-    assert MADE.bins() == [
-        Bin(1, 0.5, 0.0), Bin(1, 0.7, 1.0), Bin(2, pytest.approx(0.9), 0.5)
-    ]  # fmt: skip
+    assert MADE.bins() == [Bin(1, 0.5, 0.0), Bin(1, 0.7, 1.0), Bin(2, 0.9, 0.5)]
     assert MADE.calibration_error == pytest.approx((0.5 + 0.3 + 2 * 0.4) / 4)
     sure = Certainty(np.ones(3), np.ones(3, bool), True)
     assert sure.bins() == [Bin(3, 1.0, 1.0)]

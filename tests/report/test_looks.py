@@ -30,6 +30,6 @@ def test_evidence_has_the_colors_of_its_legend():
 
 
 def test_report_and_page_have_the_same_type():
-    fonts = [re.search(r"font: (1rem/1\.5 [^;]+);", text) for text in (PAGE, REPORT)]
-    assert fonts[0] and fonts[1]
-    assert fonts[0][1] == fonts[1][1]
+    page, report = (re.findall(r"font: (1rem/1\.5 [^;]+);", text) for text in (PAGE, REPORT))
+    assert len(page) == 1
+    assert page == report

@@ -36,9 +36,10 @@ def test_risk_plot(wrong):
     rows = coverage(certainty.probabilities, certainty.right)
     assert len(plot.marks) == len(config.CONFIDENCES)
     for mark, row in zip(plot.marks, rows, strict=True):
-        assert mark.x == pytest.approx(plot.width * row["answered"] / 100, abs=0.1)
-        assert mark.y == pytest.approx(plot.height * (1 - (100 - row["right"]) / most), abs=0.1)
-        assert f"{row['answered']:.1f} % of images answered, {row['right']:.1f} %" in mark.words
+        answered, right = row["answered"] or 0, row["right"] or 0
+        assert mark.x == pytest.approx(plot.width * answered / 100, abs=0.1)
+        assert mark.y == pytest.approx(plot.height * (1 - (100 - right) / most), abs=0.1)
+        assert f"{answered:.1f} % of images answered, {right:.1f} %" in mark.words
     labeled = [mark.x for mark in plot.marks if mark.label]
     assert -np.diff(labeled).max() >= 20
     assert (plot.across[0].at, plot.across[-1].at) == (0, plot.width)
@@ -78,7 +79,7 @@ def test_plots_of_extreme_cases(certainty):
     page = report(evaluation)
     for svg in re.findall(r"<svg viewBox.*?</svg>", page.source, re.S):
         for part in ElementTree.fromstring(svg).iter():
-            for name in {"cx", "cy", "x", "y"} & part.keys():
+            for name in {"cx", "cy", "x", "y"} & {*part.keys()}:
                 assert -60 < float(part.attrib[name]) < 400
 
 
