@@ -54,15 +54,17 @@ def test_one_image(page, files):
     expect(page.locator("#more")).to_be_hidden()
 
 
-def answer(page, chances, known=True, least=0.0, calibrated=True):
-    """Have the server say that the classes have these probabilities, best first."""
+def answer(page, path, chances, known=True, least=0.0, calibrated=True):
+    """Have the server say that the classes of an image have these probabilities, best first."""
+    # A route cannot fetch what the page uploads.
+    upload = {"name": path.name, "mimeType": "image/png", "buffer": path.read_bytes()}
+    found = page.request.post(f"{page.url}api/explain", multipart={"file": upload}).json()
+    for one, chance in zip(found["classes"], chances, strict=True):
+        one["probability"] = chance
+    found |= {"probability": chances[0], "known": known}
 
     def explain(route):
-        found = route.fetch().json()
-        for one, chance in zip(found["classes"], chances, strict=True):
-            one["probability"] = chance
-        found["probability"] = chances[0]
-        route.fulfill(json={**found, "known": known})
+        route.fulfill(json=found)
 
     def describe(route):
         card = route.fetch().json()
@@ -75,7 +77,7 @@ def answer(page, chances, known=True, least=0.0, calibrated=True):
 
 
 def test_bars_are_probabilities_from_0_to_100(page, files):
-    answer(page, [0.7, 0.25, 0.05])
+    answer(page, files["dots.png"], [0.7, 0.25, 0.05])
     upload(page, files["dots.png"])
     expect(page.locator(".bar .value")).to_have_text(["70.0 %", "25.0 %", "5.0 %"])
     shares = []
@@ -88,7 +90,7 @@ def test_bars_are_probabilities_from_0_to_100(page, files):
 
 @pytest.mark.parametrize("best", [0.49, 0.51])
 def test_unsure_answers(page, files, best):
-    answer(page, [best, 0.9 - best, 0.1])
+    answer(page, files["dots.png"], [best, 0.9 - best, 0.1])
     upload(page, files["dots.png"])
     unsure = best < 0.5
     expect(page.locator("#best")).to_have_text("dots?" if unsure else "dots")
@@ -101,7 +103,7 @@ def test_unsure_answers(page, files, best):
 
 
 def test_unknown_answers(page, files):
-    answer(page, [0.7, 0.25, 0.05], known=False, least=0.8)
+    answer(page, files["dots.png"], [0.7, 0.25, 0.05], known=False, least=0.8)
     upload(page, files["dots.png"])
     expect(page.locator("#best")).to_have_text("Unknown")
     expect(items(page).locator("b")).to_have_text(["Unknown"])
@@ -111,7 +113,7 @@ def test_unknown_answers(page, files):
 
 
 def test_model_that_is_not_calibrated(page, files):
-    answer(page, [0.7, 0.25, 0.05], calibrated=False)
+    answer(page, files["dots.png"], [0.7, 0.25, 0.05], calibrated=False)
     upload(page, files["dots.png"])
     expect(page.locator("#calibrated")).to_be_hidden()
     expect(page.locator("#uncalibrated")).to_contain_text("not calibrated")
