@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support import registry
-from ._support.halves import in_precision, widen_columns
+from ._support.halves import in_precision, widen_columns, widened
 from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
@@ -44,9 +43,9 @@ class Channel(BaseEstimator):
         None is the encoder's own: the one that its method uses.
     levels : tuple of int
         Cells along each side, one number per pyramid level.
-    weight : float
-        Share of this channel in the product of two images' vectors, where
-        there are several channels.
+    weight : float or None
+        Share of this channel in the product of two images' vectors, where there are
+        several. None learns it from the labels of an :class:`ImageClassifier`, else 1.
     projection : transformer or None
         Fitted to the sampled descriptors, and applied before the encoder; see
         :mod:`lrrspm.descriptors`.
@@ -67,7 +66,7 @@ class Channel(BaseEstimator):
         descriptor: Any = None,
         pooling: Any = None,
         levels: tuple[Level, ...] = config.LEVELS,
-        weight: float = 1.0,
+        weight: float | None = 1.0,
         projection: Any = None,
         when: str | None = None,
     ) -> None:
@@ -115,7 +114,7 @@ class Channel(BaseEstimator):
         for part in (self.descriptor, self.encoder, self.pooling, self.projection):
             if part is not None:
                 part.check_parameters()
-        if not (math.isfinite(self.weight) and self.weight > 0):
+        if self.weight is not None and not (math.isfinite(self.weight) and self.weight > 0):
             raise ValueError(f"weight must be positive, got {self.weight}")
         if self.when not in (None, "color"):
             raise ValueError(f"when must be None or 'color', got {self.when!r}")
@@ -276,6 +275,8 @@ class SpatialPyramidFeatures(
     ----------
     channels_ : list of fitted Channel
         Those that the training images call for, see ``when`` of :class:`Channel`.
+    left_out_ : dict of int to str
+        Places of the others among the given channels, and why they were left out.
 
     Notes
     -----
@@ -358,12 +359,10 @@ class SpatialPyramidFeatures(
         channels = self.new_channels()
         for channel in channels:
             channel.check_parameters()
-        if not math.isfinite(sum(channel.weight for channel in channels)):
+        if not math.isfinite(sum(channel.weight or 1.0 for channel in channels)):
             raise ValueError("the sum of the channels' weights is too large")
         if all(channel.when == "color" for channel in channels):
-            raise ValueError(
-                "all channels are left out without color; set when=None in one of them"
-            )
+            raise ValueError("all channels are left out without color; set when=None in one")
 
     def read(self, image: Image) -> Pixels:
         """Read one image as the descriptors take it, shrunk if it is large."""
@@ -385,8 +384,8 @@ class SpatialPyramidFeatures(
         """Join the channels' vectors (n_features,), each in its precision, by their weights."""
         if len(parts) == 1:
             return parts[0]
-        weighed = map(partial(np.multiply, dtype=np.float32), parts, self.scales)
-        return in_precision(np.concatenate(list(weighed)), self.precision)
+        weighed = [widened(part) * scale for part, scale in zip(parts, self.scales, strict=True)]
+        return in_precision(np.concatenate(weighed), self.precision)
 
     @property
     def precision(self) -> np.dtype[Any]:

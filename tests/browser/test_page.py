@@ -54,14 +54,14 @@ def test_one_image(page, files):
     expect(page.locator("#more")).to_be_hidden()
 
 
-def answer(page, path, chances, known=True, least=0.0, calibrated=True):
+def answer(page, path, chances, known=True, familiar=True, least=None, calibrated=True):
     """Have the server say that the classes of an image have these probabilities, best first."""
     # A route cannot fetch what the page uploads.
     upload = {"name": path.name, "mimeType": "image/png", "buffer": path.read_bytes()}
     found = page.request.post(f"{page.url}api/explain", multipart={"file": upload}).json()
     for one, chance in zip(found["classes"], chances, strict=True):
         one["probability"] = chance
-    found |= {"probability": chances[0], "known": known}
+    found |= {"probability": chances[0], "known": known, "familiar": familiar}
 
     def explain(route):
         route.fulfill(json=found)
@@ -110,6 +110,16 @@ def test_unknown_answers(page, files):
     words = "The best guess is dots, with 70.0 %; below 80.0 % the answer is \u201cunknown\u201d."
     expect(page.locator("#caution")).to_have_text(words)
     expect(page.locator("#facts")).to_contain_text("from 80.0 % on, else \u201cunknown\u201d")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_unfamiliar_images(page, files, known):
+    answer(page, files["dots.png"], [0.9, 0.07, 0.03], known, familiar=False)
+    upload(page, files["dots.png"])
+    expect(page.locator("#best")).to_have_text("dots" if known else "Unknown")
+    words = "The image is unlike those that the model was trained on."
+    guess = "" if known else " The best guess is dots, with 90.0 %."
+    expect(page.locator("#caution")).to_have_text(words + guess)
 
 
 def test_model_that_is_not_calibrated(page, files):

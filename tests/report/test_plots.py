@@ -8,7 +8,6 @@ import pytest
 
 from lrrspm import config
 from lrrspm.evaluation.certainty import Certainty
-from lrrspm.evaluation.estimates import coverage
 from lrrspm.report.plots import calibration_plot, risk_plot
 from tests.report.reports import made_evaluation, report
 
@@ -17,7 +16,8 @@ def made(n_images=400, wrong=0.2):
     """Make certainties: the surer, the more often right."""
     rng = np.random.default_rng(0)
     chances = rng.uniform(0.3, 1, n_images)
-    return Certainty(chances, rng.random(n_images) < 1 - wrong * (1.3 - chances), True)
+    right = rng.random(n_images) < 1 - wrong * (1.3 - chances)
+    return Certainty(chances, right, True, np.ones(n_images, bool))
 
 
 @pytest.mark.parametrize("wrong", [0.02, 0.3, 1.2])
@@ -33,7 +33,7 @@ def test_risk_plot(wrong):
     expected = plot.height * (1 - 100 * risks[places] / most)
     assert points[:, 1] == pytest.approx(expected, abs=1)
     assert points[:, 1].min() >= 0
-    rows = coverage(certainty.probabilities, certainty.right)
+    rows = certainty.coverage()
     assert len(plot.marks) == len(config.CONFIDENCES)
     for mark, row in zip(plot.marks, rows, strict=True):
         answered, right = row["answered"] or 0, row["right"] or 0
@@ -48,7 +48,7 @@ def test_risk_plot(wrong):
 
 def test_a_wrong_first_answer_does_not_fill_the_plot():
     chances = np.linspace(0.99, 0.6, 200)
-    plot = risk_plot(Certainty(chances, np.arange(200) != 0, True))
+    plot = risk_plot(Certainty(chances, np.arange(200) != 0, True, np.ones(200, bool)))
     assert plot.up[-1].words == "10"
 
 
@@ -67,11 +67,12 @@ def test_calibration_plot():
 @pytest.mark.parametrize(
     "certainty",
     [
-        Certainty(np.array([0.4]), np.array([False]), True),
-        Certainty(np.ones(5), np.ones(5, bool), True),
-        Certainty(np.full(30, 0.2), np.zeros(30, bool), True),
+        Certainty(np.array([0.4]), np.array([False]), True, np.array([True])),
+        Certainty(np.ones(5), np.ones(5, bool), True, np.ones(5, bool)),
+        Certainty(np.full(30, 0.2), np.zeros(30, bool), True, np.ones(30, bool)),
+        Certainty(np.full(30, 0.9), np.ones(30, bool), True, np.zeros(30, bool)),
     ],
-    ids=["one image", "always right", "always wrong"],
+    ids=["one image", "always right", "always wrong", "nothing familiar"],
 )
 def test_plots_of_extreme_cases(certainty):
     evaluation = made_evaluation(3, 0.2)

@@ -40,8 +40,8 @@ class Model:
     def answer(self, job: dict[str, Any], file: Any) -> dict[str, Any]:
         command, _, argument = file.read().partition(b" ")
         result = getattr(self, command.decode())(argument)
-        answer = {"label": "a", "score": 1.0, "confidence": 1.0, "top": [], "milliseconds": 1}
-        return {"result": {**answer, "is": result}}
+        answer = {"label": "a", "score": 1.0, "confidence": 1.0, "familiar": True, "top": []}
+        return {"result": {**answer, "milliseconds": 1, "is": result}}
 
     def pid(self, _: bytes) -> int:
         return os.getpid()

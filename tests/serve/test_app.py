@@ -20,6 +20,7 @@ from lrrspm.report import draw as drawing
 from lrrspm.serve import errors
 from lrrspm.serve.app import create_app
 from lrrspm.serve.escaping import escape, escape_all
+from lrrspm.serve.processes import Threads
 from lrrspm.serve.schemas import Limits
 from lrrspm.serve.worker import Worker
 from tests.conftest import HERE
@@ -161,6 +162,21 @@ def test_answers_below_the_least_confidence_are_unknown(model_path, image, share
         assert client.get("/api/model").json()["min_confidence"] == least
     assert (found["label"], found["known"]) == (best["label"], share <= 1)
     assert (other["label"], other["known"]) == ("along", share <= 1)  # that of the best class
+
+
+@pytest.mark.parametrize("least", [None, 0.0])
+def test_unfamiliar_images_are_unknown_if_asked(model_path, image, least, monkeypatch):
+    worker = Worker(model_path, min_confidence=least, isolated=False)
+    with TestClient(create_app(worker), "http://localhost") as client:
+        (usual,) = send(client, "/api/predict", image).json()["predictions"]
+        assert isinstance(worker.workers, Threads)
+        monkeypatch.setattr(worker.workers.model.classifier, "familiar_", 1e9)
+        (odd,) = send(client, "/api/predict", image).json()["predictions"]
+        explained = send(client, "/api/explain", image).json()
+    assert (usual["familiar"], usual["known"]) == (True, True)
+    for found in (odd, explained):
+        assert (found["familiar"], found["known"]) == (False, least is None)
+    assert odd["label"] == usual["label"]
 
 
 def test_card_says_if_probabilities_are_calibrated(client, pictures, tmp_path):

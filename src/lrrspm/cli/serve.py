@@ -38,7 +38,7 @@ def serve(
         list[str] | None,
         typer.Option("--name", metavar="NAME", help="Another host name to answer for."),
     ] = None,
-    min_confidence: MinConfidence = 0.0,
+    min_confidence: MinConfidence = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     max_files: Annotated[int, _limit("--max-files", "Images per request.")] = config.SERVE_FILES,
     max_file_mb: Annotated[

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import config
 from ..classifier import ImageClassifier
 from ..svm import score_columns
 
@@ -33,6 +34,31 @@ class Certainty(NamedTuple):
     """True where the prediction was right, (n,)."""
     calibrated: bool
     """False if only the order of the probabilities means something."""
+    familiar: NDArray[np.bool_]
+    """False where an image is never answered, being unlike the training images, (n,)."""
+
+    @property
+    def confidences(self) -> NDArray[np.float64]:
+        """Largest least confidence at which each image is answered, (n,)."""
+        return np.where(self.familiar, self.probabilities, 0.0)
+
+    def coverage(self) -> list[dict[str, float | None]]:
+        """List what answering only from some confidence on would mean.
+
+        Returns
+        -------
+        list of dict
+            For each ``confidence``, percent of images ``answered``, and percent of these
+            that are ``right``, None where there are none.
+        """
+        rows: list[dict[str, float | None]] = []
+        for least in config.CONFIDENCES:
+            answered = self.confidences >= least
+            share = 100 * float(self.right[answered].mean()) if answered.any() else None
+            rows.append(
+                {"confidence": least, "answered": 100 * float(answered.mean()), "right": share}
+            )
+        return rows
 
     def risks(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return what answering only the surest images would mean.
@@ -41,12 +67,12 @@ class Certainty(NamedTuple):
         -------
         coverage : ndarray of shape (m,)
             Share of images answered, rising to 1. Images of the same probability
-            are answered together.
+            are answered together, those that are not familiar last.
         risk : ndarray of shape (m,)
             Share of these answers that were wrong.
         """
-        order = np.argsort(-self.probabilities, kind="stable")
-        ends = np.flatnonzero(np.diff(self.probabilities[order], append=-1))
+        order = np.argsort(-self.confidences, kind="stable")
+        ends = np.flatnonzero(np.diff(self.confidences[order], append=-1))
         answered = ends + 1
         wrong = np.cumsum(~self.right[order])[ends]
         return answered / len(order), wrong / answered
@@ -84,7 +110,12 @@ def measure_certainty(
     """
     columns = score_columns(scores)
     chances = model.probabilities(columns).max(axis=1)
-    return Certainty(chances, columns.argmax(axis=1) == truth, model.temperature_ is not None)
+    return Certainty(
+        chances,
+        columns.argmax(axis=1) == truth,
+        model.temperature_ is not None,
+        model.is_known(columns, 0.0),
+    )
 
 
 def join(parts: list[Certainty]) -> Certainty | None:
@@ -95,4 +126,5 @@ def join(parts: list[Certainty]) -> Certainty | None:
         np.concatenate([part.probabilities for part in parts]),
         np.concatenate([part.right for part in parts]),
         all(part.calibrated for part in parts),
+        np.concatenate([part.familiar for part in parts]),
     )

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .. import config
 from .._support.stages import Stages
 from ..cache import FeatureStore
 from ..classifier import ImageClassifier
@@ -95,7 +94,7 @@ def train_with_estimate(
             "images": found.images,
             "folds": int(folds.max()) + 1,
             "per_class": {str(name): share for name, share in found.per_class.items()},
-            "coverage": coverage(certainty.probabilities, certainty.right),
+            "coverage": certainty.coverage(),
         }
         return Training(found, []), {}
 
@@ -103,29 +102,6 @@ def train_with_estimate(
     if training.estimate is not None:
         training.estimate.skipped = left_out
     return Training(training.estimate, left_out)
-
-
-def coverage(chances: NDArray[Any], right: NDArray[np.bool_]) -> list[dict[str, float | None]]:
-    """List what answering only from some confidence on would mean.
-
-    Parameters
-    ----------
-    chances : array of shape (n,)
-        Probability of each image's predicted class.
-    right : array of shape (n,)
-
-    Returns
-    -------
-    list of dict
-        For each ``confidence``, percent of images ``answered``, and percent of these
-        that are ``right``, None where there are none.
-    """
-    rows: list[dict[str, float | None]] = []
-    for least in config.CONFIDENCES:
-        answered = chances >= least
-        share = 100 * float(right[answered].mean()) if answered.any() else None
-        rows.append({"confidence": least, "answered": 100 * float(answered.mean()), "right": share})
-    return rows
 
 
 def _find_mistakes(
@@ -142,6 +118,7 @@ def _find_mistakes(
         model = clone(classifier)
         model.features_, model.svm_ = classifier.features_, machine
         model.classes_, model.temperature_ = classifier.classes_, classifier.temperature_
+        model.familiar_ = classifier.familiar_
         rows = np.flatnonzero(folds == fold)
         own = [paths[i] for i in rows.tolist()]
         found += find_mistakes(model, own, y[rows], scores[rows], fold + 1)

@@ -19,7 +19,7 @@ from ..svm import predict_labels
 from ..training import Tested, Trained, fit_together, score_members
 from .certainty import Certainty, join, measure_certainty
 from .mistakes import Mistake, find_mistakes, most_confident
-from .results import Evaluation, Skipped, count_confusions
+from .results import Evaluation, LeftOut, Skipped, count_confusions
 from .splits import split_by_class, split_seeds
 from .unreadable import RESTART, without_unreadable
 
@@ -168,6 +168,7 @@ class _Test:
         self._confusions: list[NDArray[np.int64]] = []
         self._mistakes: list[Mistake] = []
         self._certainties: list[Certainty] = []
+        self._left_out: list[LeftOut] = []
         self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
 
     def add(
@@ -186,6 +187,10 @@ class _Test:
         self._certainties.append(
             measure_certainty(model, scores, np.searchsorted(model.classes_, truth))
         )
+        given = model.features_.new_channels()
+        for place, reason in model.features_.left_out_.items():
+            name = type(given[place].descriptor).__name__
+            self._left_out.append(LeftOut(split, name, reason))
         self._seconds["encode"] += part.encode_seconds + tested.encode_seconds
         self._seconds["train"] += part.train_seconds
         self._seconds["test"] += tested.test_seconds
@@ -199,6 +204,7 @@ class _Test:
         return Evaluation(
             self._names.tolist(), self._confusions, len(self._y), own, mistakes,
             certainty=join(self._certainties),
+            left_out=self._left_out,
         )  # fmt: skip
 
 
@@ -235,5 +241,7 @@ def score_model(
         find_mistakes(classifier, [paths[i] for i in kept], truth, scores),
         [Skipped(paths[i], reason) for i, reason in sorted(skipped.items())],
         describe_parameters(classifier),
-        measure_certainty(classifier, scores, np.array([names.index(name) for name in truth])),
+        certainty=measure_certainty(
+            classifier, scores, np.array([names.index(name) for name in truth])
+        ),
     )

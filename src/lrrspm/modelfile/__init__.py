@@ -4,13 +4,14 @@ from .card import describe_model, describe_parameters
 from .checks import (
     check_class_weight,
     check_classes,
+    check_familiar,
     check_labels,
     check_summary,
     check_temperature,
     pack_weights,
 )
 from .container import ModelFile, ModelFileError, open_model, read_description, write_model
-from .parts import MissingPackageError, check_restorable, fill, pack, restore
+from .parts import MissingPackageError, check_restorable, fill, fitted_places, pack, restore
 
 __all__ = [
     "MissingPackageError",
@@ -18,6 +19,7 @@ __all__ = [
     "ModelFileError",
     "check_class_weight",
     "check_classes",
+    "check_familiar",
     "check_labels",
     "check_restorable",
     "check_summary",
@@ -25,6 +27,7 @@ __all__ = [
     "describe_model",
     "describe_parameters",
     "fill",
+    "fitted_places",
     "open_model",
     "pack",
     "pack_weights",

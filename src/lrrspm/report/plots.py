@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluation.certainty import Certainty
-from ..evaluation.estimates import coverage
 
 # Pixels of a plot without its margins.
 _WIDTH, _HEIGHT = 320, 200
@@ -63,7 +62,7 @@ def confidence_rows(certainty: Certainty) -> list[tuple[str, str, str]]:
             f"{row['answered']:.1f}",
             "" if row["right"] is None else f"{row['right']:.1f}",
         )
-        for row in coverage(certainty.probabilities, certainty.right)
+        for row in certainty.coverage()
     ]
 
 
@@ -76,7 +75,7 @@ def risk_plot(certainty: Certainty) -> Plot:
     kept = np.unique(np.linspace(0, len(risks) - 1, min(_POINTS, len(risks))).astype(np.int64))
     line = _points(shares[kept], 100 * risks[kept] / scale)
     marks: list[Mark] = []
-    for row in coverage(certainty.probabilities, certainty.right):
+    for row in certainty.coverage():
         if row["right"] is None or (row["answered"] or 0) < 100 * shares[0] - 1e-9:
             continue
         x, y = _place((row["answered"] or 0) / 100, (100 - row["right"]) / scale)

@@ -69,12 +69,14 @@ class Model:
 
     def predict(self, file: BinaryIO, top: int) -> dict[str, Any]:
         """Return the best classes of an image."""
-        ranked = self._rank(self.classifier.examine(file))
+        examined = self.classifier.examine(file)
+        ranked = self._rank(examined)
         best = ranked[0]
         return {
             "label": best["label"],
             "score": best["score"],
             "confidence": best["probability"],
+            "familiar": self._is_familiar(examined),
             "top": ranked[:top],
         }
 
@@ -94,6 +96,7 @@ class Model:
             "label": label,
             "score": found.score,
             "probability": next(one["probability"] for one in ranked if one["label"] == label),
+            "familiar": self._is_familiar(examined),
             "intercept": found.intercept,
             "classes": ranked,
             "width": width,
@@ -109,6 +112,9 @@ class Model:
         return [
             {"label": self.labels[i], "score": scores[i], "probability": chances[i]} for i in order
         ]
+
+    def _is_familiar(self, examined: Examination) -> bool:
+        return bool(self.classifier.is_known(examined.scores[None], 0.0)[0])
 
     def _describe(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         facts = describe_model(path, self.classifier)

@@ -43,7 +43,7 @@ def run(
     limits: Limits,
     n_jobs: int = -1,
     names: Sequence[str] = (),
-    min_confidence: float = 0.0,
+    min_confidence: float | None = None,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a model until SIGINT or SIGTERM.

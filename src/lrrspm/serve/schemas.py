@@ -16,6 +16,9 @@ class Error(BaseModel):
 
 
 _PROBABILITY = "From 0 to 1; those of all classes sum to 1."
+_KNOWN = (
+    "With --min-confidence: False if the best class is less likely, or the image is not familiar."
+)
 
 
 class ClassScore(BaseModel):
@@ -35,7 +38,10 @@ class Prediction(BaseModel):
     label: str = Field(description="Best class.")
     score: float
     confidence: float = Field(description="Probability of the best class.")
-    known: bool = Field(description="False if the confidence is below --min-confidence.")
+    familiar: bool = Field(
+        description="False if the image is less like the training images than 99 % of them are."
+    )
+    known: bool = Field(description=_KNOWN)
     top: list[ClassScore] = Field(description="Best classes, best first.")
     milliseconds: float = Field(description="Computing time, without waiting.")
 
@@ -68,9 +74,10 @@ class Evidence(BaseModel):
     label: str = Field(description="Class that the evidence is for.")
     score: float
     probability: float = Field(description=_PROBABILITY)
-    known: bool = Field(
-        description="False if the best class's probability is below --min-confidence."
+    familiar: bool = Field(
+        description="False if the image is less like the training images than 99 % of them are."
     )
+    known: bool = Field(description=_KNOWN)
     intercept: float = Field(description="Score that the class would have without any patch.")
     classes: list[ClassScore] = Field(description="All classes, best first.")
     width: int = Field(description="Pixels of the upright image.")
@@ -120,6 +127,8 @@ class ModelCard(BaseModel):
     calibrated: bool = Field(
         description="False if probabilities were not learned from images left out of training."
     )
-    min_confidence: float = Field(description="Probability below which an image is unknown.")
+    min_confidence: float | None = Field(
+        description="Probability below which an image is unknown; null if all are answered."
+    )
     parameters: dict[str, Any]
     limits: Limits

@@ -32,8 +32,9 @@ class Worker:
     limits : Limits, optional
     n_jobs : int, default=-1
         Processes; -1 for one per core.
-    min_confidence : float
-        Probability of the best class below which an image is unknown.
+    min_confidence : float or None
+        Probability of the best class below which an image is unknown; None if
+        every image is answered.
     isolated : bool
         False for threads of this process, which have no limits on memory and
         time; the default where the system cannot fork.
@@ -44,7 +45,7 @@ class Worker:
         path: str | os.PathLike[str],
         limits: Limits | None = None,
         n_jobs: int = -1,
-        min_confidence: float = 0.0,
+        min_confidence: float | None = None,
         isolated: bool = hasattr(os, "fork"),
     ) -> None:
         self.limits = limits or Limits()
@@ -64,7 +65,7 @@ class Worker:
         name = _name(upload)
         try:
             found = await self._run(upload, kind="predict", top=top)
-            return Prediction(name=name, known=self._knows(found["confidence"]), **found)
+            return Prediction(name=name, known=self._knows(found["confidence"], found), **found)
         except _FileError as error:
             return ErrorItem(name=name, error=escape(error.reason))
 
@@ -77,12 +78,13 @@ class Worker:
         try:
             found = await self._run(upload, **job)
             best = found["classes"][0]["probability"]
-            return Evidence(name=name, known=self._knows(best), **found)
+            return Evidence(name=name, known=self._knows(best, found), **found)
         except _FileError as error:
             raise HTTPException(error.status, f"{name}: {error.reason}") from None
 
-    def _knows(self, confidence: float) -> bool:
-        return confidence >= self.min_confidence
+    def _knows(self, confidence: float, found: dict[str, Any]) -> bool:
+        least = self.min_confidence
+        return least is None or (bool(found["familiar"]) and confidence >= least)
 
     async def _run(self, upload: UploadFile, **job: Any) -> dict[str, Any]:
         if (upload.size or 0) > self.limits.file_bytes:

@@ -63,6 +63,10 @@ export function caution(result, least) {
   if (!isDecisive(result)) return null;
   const { label, probability } = result.classes[0];
   const given = percent(probability);
+  if (!result.familiar) {
+    const guess = result.known ? "" : ` The best guess is ${label}, with ${given}.`;
+    return `The image is unlike those that the model was trained on.${guess}`;
+  }
   if (!result.known) {
     return `The best guess is ${label}, with ${given}; below ${percent(least)} the answer is “unknown”.`;
   }
@@ -102,7 +106,7 @@ export function showCard(card) {
     "served by": `lrrspm ${card.server}`,
     accepts: `images up to ${megabytes(card.limits.file_bytes)} MB`,
   };
-  if (card.min_confidence) facts.answers = `from ${percent(card.min_confidence)} on, else “unknown”`;
+  if (card.min_confidence !== null) facts.answers = `from ${percent(card.min_confidence)} on, else “unknown”`;
   list($("facts"), facts);
   $("calibrated").hidden = !card.calibrated;
   $("uncalibrated").hidden = card.calibrated;
