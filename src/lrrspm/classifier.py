@@ -239,7 +239,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     def examine(self, image: Image) -> Examination:
         """Read one image for its scores and for explanations of several classes."""
         check_is_fitted(self)
-        return Examination(self.features_, self.svm_, image)
+        return Examination(self.features_, self.svm_, image, self.temperature_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which :func:`lrrspm.load_model` reads.

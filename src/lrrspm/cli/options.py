@@ -72,6 +72,24 @@ CacheFolder = Annotated[
 ]
 
 
+def _check_probability(value: float | None) -> float | None:
+    if value is not None and not 0 <= value <= 1:  # neither is NaN
+        raise typer.BadParameter(f"expected a probability from 0 to 1, got {value:g}")
+    return value
+
+
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        "--min-confidence",
+        metavar="P",
+        callback=_check_probability,
+        help="Call an image unknown if its best class is less likely than P, from 0 to 1, or if "
+        "it is unlike the training images.",
+    ),
+]
+
+
 class OnError(StrEnum):
     """What to do with an image that cannot be read."""
 

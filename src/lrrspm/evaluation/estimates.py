@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .. import config
 from .._support.stages import Stages
 from ..cache import FeatureStore
 from ..classifier import ImageClassifier
@@ -17,6 +16,7 @@ from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import SVM, stratified_folds
 from ..training import as_seed, fit_together
+from .certainty import measure_certainty
 from .groups import Groups
 from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
@@ -77,6 +77,7 @@ def train_with_estimate(
         tested = folds >= 0
         truth = np.searchsorted(names, y)
         predicted = scores.argmax(axis=1)
+        certainty = measure_certainty(classifier, scores[tested], truth[tested])
         found = Evaluation(
             names.tolist(),
             [count_confusions(range(len(names)), truth[tested], predicted[tested])],
@@ -85,6 +86,7 @@ def train_with_estimate(
             _find_mistakes(classifier, machines, paths, y, scores, folds),
             parameters=describe_parameters(classifier),
             kept_together=groups,
+            certainty=certainty,
         )
         low, high = found.interval
         classifier.summary_["estimate"] = {
@@ -94,7 +96,7 @@ def train_with_estimate(
             "images": found.images,
             "folds": int(folds.max()) + 1,
             "per_class": {str(name): share for name, share in found.per_class.items()},
-            "coverage": coverage(classifier, scores[tested], (predicted == truth)[tested]),
+            "coverage": certainty.coverage(),
         }
         return Training(found, []), {}
 
@@ -102,32 +104,6 @@ def train_with_estimate(
     if training.estimate is not None:
         training.estimate.skipped = left_out
     return Training(training.estimate, left_out)
-
-
-def coverage(
-    classifier: ImageClassifier, scores: NDArray[Any], right: NDArray[np.bool_]
-) -> list[dict[str, float | None]]:
-    """List what answering only from some confidence on would mean.
-
-    Parameters
-    ----------
-    classifier : ImageClassifier
-    scores : array of shape (n, n_classes)
-    right : array of shape (n,)
-        Whether each image's predicted class is its own.
-
-    Returns
-    -------
-    list of dict
-        For each ``confidence``, percent of images ``answered``, and percent of these
-        that are ``right``, None where there are none.
-    """
-    rows: list[dict[str, float | None]] = []
-    for least in config.CONFIDENCES:
-        answered = classifier.is_known(scores, least)
-        share = 100 * float(right[answered].mean()) if answered.any() else None
-        rows.append({"confidence": least, "answered": 100 * float(answered.mean()), "right": share})
-    return rows
 
 
 def _find_mistakes(

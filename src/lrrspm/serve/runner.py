@@ -43,6 +43,7 @@ def run(
     limits: Limits,
     n_jobs: int = -1,
     names: Sequence[str] = (),
+    min_confidence: float | None = None,
     ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a model until SIGINT or SIGTERM.
@@ -53,7 +54,7 @@ def run(
         Model file.
     host, port
         Where to listen; port 0 for any free one.
-    limits, n_jobs
+    limits, n_jobs, min_confidence
         See :class:`lrrspm.serve.worker.Worker`.
     names : sequence of str
         Further host names to answer for.
@@ -64,7 +65,7 @@ def run(
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     with _bind(host, port) as listener:
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
-        worker = Worker(path, limits, n_jobs)
+        worker = Worker(path, limits, n_jobs, min_confidence)
         app = create_app(worker, {*LOOPBACK, host, *names}, host in ("0.0.0.0", "::"))
         config = uvicorn.Config(
             app,
