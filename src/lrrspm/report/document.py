@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import config
 from .._support.environment import describe_environment, short_commit
@@ -200,8 +199,8 @@ def _facts(found: Evaluation) -> Iterator[tuple[str, str, str]]:
     together = ", all splits together" if several else ""
     share = f"{100 * correct / tested:.2f} % of the test images{together}"
     yield "correct predictions", f"{correct:,} of {tested:,}", share
-    precision, f1 = (np.mean([each[i] for each in _metrics(counts) if each]) for i in (1, 2))
-    yield "precision and F1", f"{precision:.1f} and {f1:.1f} %", "means over the classes"
+    means = f"{found.precision:.1f} and {found.f1:.1f} %"
+    yield "precision and F1", means, "means over the classes"
     per_class = found.per_class
     weakest = min(per_class, key=per_class.__getitem__)
     if per_class[weakest] < max(per_class.values()):
@@ -210,15 +209,15 @@ def _facts(found: Evaluation) -> Iterator[tuple[str, str, str]]:
 
 def _classes(found: Evaluation) -> Iterator[tuple[str | float, ...]]:
     """Yield a row per class, lowest accuracy first, classes that were not tested last."""
-    names, counts, per_class = found.class_names, found.confusion, found.per_class
-    metrics = _metrics(counts)
+    names, counts, metrics = found.class_names, found.confusion, found.class_metrics
+    per_class = found.per_class
     for i in sorted(range(len(names)), key=lambda i: per_class.get(names[i], 101)):
         name, total = str(names[i]), int(counts[i].sum())
         if not total:
             yield name, "not tested", "", "", "", "0", ""
             continue
         recall = per_class[names[i]]
-        precision, f1 = (f"{value:.1f}" for value in metrics[i][1:])
+        precision, f1 = (f"{value:.1f}" for value in metrics[names[i]][1:3])
         others = counts[i].copy()
         others[i] = 0
         worst = int(others.argmax())
@@ -226,20 +225,6 @@ def _classes(found: Evaluation) -> Iterator[tuple[str | float, ...]]:
         confused = f"{names[worst]} ({share:.1f} %)" if others[worst] else ""
         n_images = str(total // len(found.confusions))
         yield name, f"{recall:.1f}", recall, precision, f1, n_images, confused
-
-
-def _metrics(counts: NDArray[np.int64]) -> list[tuple[float, ...]]:
-    """Return recall, precision and F1 of each class, percent; () for one that was not tested."""
-    right, tested, predicted = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
-    found = np.stack(
-        [
-            right / np.maximum(tested, 1),
-            right / np.maximum(predicted, 1),
-            2 * right / np.maximum(tested + predicted, 1),
-        ],
-        axis=1,
-    )
-    return [tuple(row) if n else () for row, n in zip((100 * found).tolist(), tested, strict=True)]
 
 
 def _compare(name: str, found: Evaluation) -> tuple[str | float, ...]:
