@@ -20,7 +20,7 @@ from .cache import FeatureStore
 from .evidence import Examination, Explanation
 from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
 from .growing import GrowingMixin, Kept, train
-from .images import check_images
+from .images import list_images
 from .methods import find_method, method_names, method_of
 from .modelfile import (
     DIGESTS,
@@ -114,7 +114,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
     >>> from lrrspm import ImageClassifier, find_images
     >>> paths, labels = find_images("images")  # doctest: +SKIP
     >>> model = ImageClassifier(random_state=0, n_jobs=-1).fit(paths, labels)  # doctest: +SKIP
-    >>> model.predict(["new.jpg"])  # doctest: +SKIP
+    >>> model.predict("new.jpg")  # doctest: +SKIP
     """
 
     def __init__(
@@ -164,21 +164,24 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         train(self, X, y, sample_weight)
         return self
 
-    def decision_function(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second)."""
+    def decision_function(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second).
+
+        One image, not in a list, is N = 1.
+        """
         check_is_fitted(self)
-        images = check_images(X)
+        images = list_images(X)
         with open_engine(self.n_jobs) as engine:
             score = partial(self.svm_.scores, executor=engine.threads)
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
 
-    def predict(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return labels, (N,)."""
+    def predict(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return labels, (N,); one image, not in a list, is N = 1."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
 
-    def predict_proba(self, X: Iterable[Image]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Iterable[Image] | Image) -> NDArray[np.float64]:
         """Return the probability of each class, (N, n_classes); rows sum to 1.
 
         They are calibrated on images that the scores were not learned from: of the
@@ -208,7 +211,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
         Parameters
         ----------
-        image : path, array of shape (h, w) or (h, w, 3), or binary file
+        image : path, array of shape (h, w) or (h, w, 3), image of Pillow, or binary file
         label
             One of ``classes_``; None is the predicted class.
 
@@ -233,7 +236,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
     def examine(self, image: Image) -> Examination:
         """Read one image for its scores and for explanations of several classes."""
         check_is_fitted(self)
-        return Examination(self.features_, self.svm_, image)
+        return Examination(self.features_, self.svm_, image, self.temperature_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which :func:`lrrspm.load_model` reads.

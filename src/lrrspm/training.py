@@ -89,7 +89,7 @@ def fit_together(
     else:
         features, owners = _assign_features(classifiers, shared_codebook)
     if shared_codebook:
-        _refuse_labels(features)
+        refuse_labels(features)
     everything = np.arange(len(images))
     parts = [
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
@@ -293,7 +293,7 @@ def _assign_features(
     return list(shared.values()), [list(shared).index(key) for key in keys]
 
 
-def _refuse_labels(features: Sequence[SpatialPyramidFeatures]) -> None:
+def refuse_labels(features: Sequence[SpatialPyramidFeatures]) -> None:
     """Raise ValueError for encoders that would learn from the labels of test images."""
     for channel in (channel for feature in features for channel in feature.new_channels()):
         if channel.encoder.uses_labels:

@@ -14,6 +14,7 @@ from .options import (
     Jobs,
     Json,
     ModelPath,
+    NearCopies,
     OnErrorLimited,
     check_replaced,
     most_skipped,
@@ -53,6 +54,7 @@ def add(
         bool,
         typer.Option("--estimate/--no-estimate", help="Say how good the model is now."),
     ] = True,
+    near_copies: NearCopies = True,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
@@ -68,7 +70,7 @@ def add(
     from .._support.files import check_target
     from .._support.stages import Stages
     from ..classifier import load_model
-    from ..evaluation import train_with_estimate
+    from ..evaluation import find_groups, train_with_estimate
     from ..growing import find_changes, gather
     from ..images import find_images, warn_about
     from ..pipeline import open_engine
@@ -92,9 +94,12 @@ def add(
     before = set(classifier.classes_.tolist())
     with progress() as listener:
         stages = Stages(listener)
+        groups = None
+        if near_copies:
+            groups = find_groups(images.paths, images.labels, jobs, stages, store)
         result, skipped = train_with_estimate(
             images.paths, images.labels, classifier, estimate, stages, most_skipped(on_error),
-            frozen=not retrain, store=store,
+            groups, frozen=not retrain, store=store,
         )  # fmt: skip
         classifier.save(target)
     left_out = {one.path for one in skipped}

@@ -12,7 +12,7 @@ import typer
 from .. import config
 from .._support.text import printable
 from .app import command
-from .options import Jobs, Json, ModelPath
+from .options import Jobs, Json, MinConfidence, ModelPath
 
 
 def _limit(name: str, help: str) -> Any:
@@ -39,6 +39,7 @@ def serve(
         list[str] | None,
         typer.Option("--name", metavar="NAME", help="Another host name to answer for."),
     ] = None,
+    min_confidence: MinConfidence = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     collect: Annotated[
         Path | None,
@@ -112,4 +113,4 @@ def serve(
         waiting=max_waiting,
         seconds=max_seconds,
     )
-    run(model, host, port, limits, jobs, names or (), ready, collect)
+    run(model, host, port, limits, jobs, names or (), min_confidence, ready, collect)

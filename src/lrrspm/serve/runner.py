@@ -44,6 +44,7 @@ def run(
     limits: Limits,
     n_jobs: int = -1,
     names: Sequence[str] = (),
+    min_confidence: float | None = None,
     ready: Callable[[str], None] = lambda url: None,
     collect: str | os.PathLike[str] | None = None,
 ) -> None:
@@ -55,7 +56,7 @@ def run(
         Model file.
     host, port
         Where to listen; port 0 for any free one.
-    limits, n_jobs
+    limits, n_jobs, min_confidence
         See :class:`lrrspm.serve.worker.Worker`.
     names : sequence of str
         Further host names to answer for.
@@ -69,7 +70,7 @@ def run(
     with _bind(host, port) as listener:
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
         corrections = None if collect is None else Corrections(collect)
-        worker = Worker(path, limits, n_jobs, collects=corrections is not None)
+        worker = Worker(path, limits, n_jobs, min_confidence, collects=corrections is not None)
         anywhere = host in ("0.0.0.0", "::")
         app = create_app(worker, {*LOOPBACK, host, *names}, anywhere, corrections)
         config = uvicorn.Config(
