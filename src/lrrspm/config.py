@@ -135,5 +135,8 @@ SERVE_REQUEST_MB = 64
 SERVE_WAITING = 256
 """Largest number of requests in progress, waiting ones included."""
 
+COLLECT_IMAGES, COLLECT_MB = 10_000, 2000
+"""Images and megabytes that a folder of corrections may hold."""
+
 SERVE_SECONDS = 30
 """Seconds that a request may take, from its first line to its response."""

@@ -216,6 +216,22 @@ def check_ending(target: Path, option: str, what: str, *endings: str) -> None:
         )
 
 
+def check_replaced(output: Path) -> None:
+    """Refuse to overwrite a file that is no model: it may be precious."""
+    from ..modelfile import ModelFileError, open_model
+
+    if not output.is_file() or not output.stat().st_size:
+        return
+    try:
+        with open_model(output):
+            pass
+    except ModelFileError:
+        raise typer.BadParameter(
+            f"{printable(output)} exists and is not a model; give another name",
+            param_hint="--output",
+        ) from None
+
+
 def most_skipped(on_error: OnError | None) -> float:
     """Return the share of unreadable images that training may leave out."""
     if on_error is None:

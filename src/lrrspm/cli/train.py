@@ -28,6 +28,7 @@ from .options import (
     Penalty,
     ReportPath,
     Seed,
+    check_replaced,
     most_skipped,
     parse_weights,
 )
@@ -101,7 +102,7 @@ def train(
         cache=cache,
     )[method]
     check_target(output)
-    _check_replaced(output)
+    check_replaced(output)
     check_restorable(classifier.new_features(), classifier.new_svm(), saved=True)
     check_report(report, output)
     images = find_training(folder, path_column, label_column)
@@ -160,19 +161,3 @@ def train(
         print(f"next: lrrspm predict {printable(output)} IMAGE...")
     warn_about_rare(summary)
     report_skipped(skipped, len(images.paths))
-
-
-def _check_replaced(output: Path) -> None:
-    """Refuse to overwrite a file that is no model: it may be precious."""
-    from ..modelfile import ModelFileError, open_model
-
-    if not output.is_file() or not output.stat().st_size:
-        return
-    try:
-        with open_model(output):
-            pass
-    except ModelFileError:
-        raise typer.BadParameter(
-            f"{printable(output)} exists and is not a model; give another name",
-            param_hint="--output",
-        ) from None

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from .._support.stages import Stages
 from ..cache import FeatureStore
 from ..classifier import ImageClassifier
+from ..growing import remember
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import SVM, stratified_folds
@@ -39,6 +40,8 @@ def train_with_estimate(
     max_skipped: float = 0.0,
     groups: Groups | None = None,
     mistakes: bool = False,
+    frozen: bool = False,
+    store: FeatureStore | None = None,
 ) -> Training:
     """Fit a classifier to all images, and estimate how good it is.
 
@@ -49,11 +52,12 @@ def train_with_estimate(
     each, or where an encoder learned from the labels. It joins the classifier's
     ``summary_``. ``max_skipped`` and ``groups`` are those of
     :func:`lrrspm.evaluation.evaluate`; with ``mistakes``, the machines that made the
-    most confident ones are kept.
+    most confident ones are kept. With ``frozen``, the features stay as they are. A
+    ``store`` of None is the classifier's.
     """
     stages = stages or Stages()
     everyone, all_labels = paths, np.asarray(labels)
-    store = FeatureStore(classifier.cache)
+    store = store or classifier.store()
     if any(channel.encoder.uses_labels for channel in classifier.new_channels()):
         estimate = False
 
@@ -66,10 +70,11 @@ def train_with_estimate(
             trained, skipped = fit_together(
                 [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,
-                tell=machines.__setitem__ if mistakes else None,
+                tell=machines.__setitem__ if mistakes else None, frozen=frozen,
             )  # fmt: skip
-        if skipped:
-            return None, skipped
+            if skipped:
+                return None, skipped
+            remember(classifier, paths, y, store, engine)
         scores = trained[0].crossed
         if not estimate or scores is None:
             return Training(None, []), {}

@@ -16,6 +16,7 @@ from .._support.environment import forget_peak_memory, held_memory, peak_memory
 from ..classifier import load_model
 from ..evidence import Examination
 from ..images import ImageError, read_thumbnail
+from ..images.decoding import is_jpeg, opened, upright
 from ..modelfile.card import describe_model
 from ..report.draw import evidence_colors
 from ..report.page import data_uri
@@ -59,7 +60,11 @@ class Model:
 
     def answer(self, job: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
         """Do a job on an image file: return its ``result``, or the ``error`` with the file."""
-        work: Any = {"predict": self.predict, "explain": self.explain}[job.pop("kind")]
+        work: Any = {
+            "predict": self.predict,
+            "explain": self.explain,
+            "identify": self.identify,
+        }[job.pop("kind")]
         start = time.perf_counter()
         try:
             result = work(file, **job)
@@ -105,6 +110,13 @@ class Model:
             "preview": _encode(read_thumbnail(file, _PREVIEW_SIDE), "JPEG") if preview else None,
             "patches": numbers if patches else None,
         }
+
+    def identify(self, file: BinaryIO) -> dict[str, Any]:
+        """Decode an image as training would, and return the suffix of its format."""
+        with opened(file, self.classifier.max_side) as found:
+            upright(found, color=True)
+            name = "jpeg" if is_jpeg(found.image) else str(found.image.format).lower()
+        return {"suffix": f".{name}"}
 
     def _rank(self, examined: Examination) -> list[dict[str, Any]]:
         order = np.argsort(-examined.scores, kind="stable")

@@ -132,3 +132,4 @@ class ModelCard(BaseModel):
     )
     parameters: dict[str, Any]
     limits: Limits
+    collects: bool = Field(description="True if the server takes corrections.")

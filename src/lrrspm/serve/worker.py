@@ -8,7 +8,7 @@ from typing import Any
 import joblib
 from fastapi import HTTPException, UploadFile
 
-from .. import __version__
+from .. import __version__, config
 from .errors import RETRY
 from .escaping import escape
 from .processes import Processes, Threads, Workers
@@ -35,6 +35,8 @@ class Worker:
     min_confidence : float or None
         Probability of the best class below which an image is unknown; None if
         every image is answered.
+    collects : bool
+        True if the server takes corrections.
     isolated : bool
         False for threads of this process, which have no limits on memory and
         time; the default where the system cannot fork.
@@ -47,6 +49,7 @@ class Worker:
         n_jobs: int = -1,
         min_confidence: float | None = None,
         isolated: bool = hasattr(os, "fork"),
+        collects: bool = False,
     ) -> None:
         self.limits = limits or Limits()
         count = joblib.effective_n_jobs(n_jobs)
@@ -58,6 +61,7 @@ class Worker:
             server=__version__,
             limits=self.limits,
             min_confidence=min_confidence,
+            collects=collects,
         )
 
     async def predict(self, upload: UploadFile, top: int) -> Prediction | ErrorItem:
@@ -81,6 +85,17 @@ class Worker:
             return Evidence(name=name, known=self._knows(best, found), **found)
         except _FileError as error:
             raise HTTPException(error.status, f"{name}: {error.reason}") from None
+
+    async def identify(self, upload: UploadFile) -> str:
+        """Return the suffix of an image that can be decoded."""
+        try:
+            suffix = (await self._run(upload, kind="identify"))["suffix"]
+        except _FileError as error:
+            raise HTTPException(error.status, f"{_name(upload)}: {error.reason}") from None
+        # A process that decodes files of strangers is not believed.
+        if suffix not in config.IMAGE_SUFFIXES:
+            raise RuntimeError(f"a worker process says {suffix!r:.100}")
+        return str(suffix)
 
     def _knows(self, confidence: float, found: dict[str, Any]) -> bool:
         least = self.min_confidence

@@ -1,6 +1,7 @@
 // The page: a list of images, each explained by the server, one of them shown.
 
 import { explain, readCard } from "./api.js";
+import { offerCorrections, showCorrection } from "./corrections.js";
 import { UNREADABLE, decodeInBrowser, drawThumb } from "./image.js";
 import {
   caution, drawBars, headline, isDecisive, megabytes, percent, showCard, summarize,
@@ -272,6 +273,7 @@ function show() {
   $("image").src = item.preview ?? item.url;
   showBars();
   showEvidence();
+  showCorrection(item);
 }
 
 // Fill the available space, at the image's aspect ratio.
@@ -365,6 +367,7 @@ fade();
 try {
   card = await readCard();
   showCard(card);
+  offerCorrections(card, () => chosen);
 } catch (error) {
   $("model-line").textContent = error.message;
 }
