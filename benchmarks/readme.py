@@ -15,7 +15,13 @@ from lrrspm.report.page import markdown_table
 
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
-from .beyond_tables import costs_table, peers_table, presets_table, short_presets_table
+from .beyond_tables import (
+    costs_table,
+    measured,
+    peers_table,
+    presets_table,
+    short_presets_table,
+)
 
 PAGES = tuple(
     ROOT / name
@@ -28,6 +34,9 @@ PAGES = tuple(
         "docs/reliability.md",
     )
 )
+
+# What the package itself says of the presets.
+MEASURED = ROOT / "src" / "lrrspm" / "measured.json"
 
 # Accuracies of LrrSPM in the README: a table of the paper, a column of it, a data set.
 ACCURACY = (
@@ -177,6 +186,11 @@ def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] 
     return "\n".join([*lines, "", "From `benchmarks/results`: " + " ".join(notes)])
 
 
+def measured_text() -> str:
+    """Return the content of the package's own file of accuracies and rates."""
+    return json.dumps(measured(), indent=2) + "\n"
+
+
 def insert(text: str, marker: str, table: str) -> str:
     """Replace the text between ``<!-- marker -->`` and ``<!-- /marker -->``, if there are any."""
     pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- /{marker} -->)", re.DOTALL)
@@ -233,6 +247,7 @@ def main() -> None:
         for marker, table in made.items():
             text = insert(text, marker, table)
         page.write_text(text)
+    MEASURED.write_text(measured_text())
 
 
 if __name__ == "__main__":
