@@ -99,6 +99,14 @@ CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 FOLDS = 10
 """Folds of the cross-validation by which ``train`` estimates how good a model is."""
 
+DOUBTED = 0.05
+"""Probability of a label below which ``review`` takes it for wrong.
+
+With 5 % of the labels of 15-Scene changed, 93 % of these and 2 % of the others fall below."""
+
+UNLIKE = 0.25
+"""Highest probability of any class below which ``review`` calls an image an outlier."""
+
 FEW_TESTED = 10
 """Test images per class; an accuracy that rests on fewer is called a rough guess."""
 

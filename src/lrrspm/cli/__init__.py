@@ -1,9 +1,22 @@
 """The commands. Each reads its arguments, calls the library and prints the result."""
 
-from . import audit, cache, datasets, demo, evaluate, explain, models, paper, predict, serve, train
+from . import (
+    audit,
+    cache,
+    datasets,
+    demo,
+    evaluate,
+    explain,
+    models,
+    paper,
+    predict,
+    review,
+    serve,
+    train,
+)
 from .app import app
 
 __all__ = [
     "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
-    "predict", "serve", "train",
+    "predict", "review", "serve", "train",
 ]  # fmt: skip

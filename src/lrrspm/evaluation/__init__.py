@@ -4,13 +4,16 @@ from .estimates import Training, train_with_estimate
 from .mistakes import Mistake, find_mistakes, most_confident
 from .protocol import SHARED_STAGES, evaluate, evaluate_all, score_model
 from .results import Evaluation, Skipped, class_accuracies, count_confusions
+from .review import Review, Suspect, review
 from .splits import split_by_class, split_seeds
 
 __all__ = [
     "SHARED_STAGES",
     "Evaluation",
     "Mistake",
+    "Review",
     "Skipped",
+    "Suspect",
     "Training",
     "class_accuracies",
     "count_confusions",
@@ -18,6 +21,7 @@ __all__ = [
     "evaluate_all",
     "find_mistakes",
     "most_confident",
+    "review",
     "score_model",
     "split_by_class",
     "split_seeds",
