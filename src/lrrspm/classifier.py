@@ -27,6 +27,7 @@ from .modelfile import (
     ModelFileError,
     check_class_weight,
     check_classes,
+    check_familiar,
     check_summary,
     check_temperature,
     fill,
@@ -42,6 +43,7 @@ from .svm import (
     ClassWeight,
     KernelSVM,
     LinearSVM,
+    familiarity,
     fit_temperature,
     predict_labels,
     probabilities,
@@ -88,6 +90,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     temperature_ : float or None
         Of the probabilities, learned by cross-validation; None where the classes
         have too few images for it.
+    familiar_ : float or None
+        Least :func:`lrrspm.svm.familiarity` of 99 % of the training images, likewise.
     summary_ : dict
         Numbers of training images, in all and per class.
 
@@ -187,6 +191,17 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         """Return probabilities for scores, both (N, n_classes)."""
         return probabilities(scores, self.temperature_ or config.TEMPERATURE)
 
+    def is_known(self, scores: NDArray[Any], confidence: float) -> NDArray[np.bool_]:
+        """Tell which images to answer, (N,), from scores (N, n_classes).
+
+        Those with a class of at least that probability, but for images that are less
+        familiar than nearly all training images were.
+        """
+        sure = self.probabilities(scores).max(axis=1) >= confidence
+        if self.temperature_ is None or self.familiar_ is None:
+            return sure
+        return sure & (familiarity(scores, self.temperature_) >= self.familiar_)
+
     def explain(self, image: Image, label: Any = None) -> Explanation:
         """Compute what each patch of an image adds to a class's score, and where.
 
@@ -233,6 +248,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             "classes": self.classes_.tolist(),
             "summary": check_summary(self.summary_),
             "temperature": self.temperature_,
+            "familiar": self.familiar_,
             "class_weight": pack_weights(self.class_weight),
             "requires": packed.requires,
         }
@@ -306,6 +322,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         """
         self.svm_ = self.new_svm()
         self.temperature_: float | None = None
+        self.familiar_: float | None = None
         scores = None
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
@@ -321,6 +338,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
 
             self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
             self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            found = familiarity(scores[tested], self.temperature_)
+            self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
         self.fitted_method_ = None if self.method_name == "custom" else self.method_name
         self.classes_ = self.svm_.classes_
         counts = Counter(labels.tolist())
@@ -416,4 +435,5 @@ def _restore(file: ModelFile) -> ImageClassifier:
     model.features_, model.svm_, model.classes_ = features, svm, classes
     model.summary_, model.fitted_method_ = summary, method
     model.temperature_ = check_temperature(description.get("temperature"))
+    model.familiar_ = check_familiar(description.get("familiar"))
     return model

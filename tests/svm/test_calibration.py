@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrrspm.svm import fit_temperature, probabilities
+from lrrspm.svm import familiarity, fit_temperature, probabilities
 
 
 @settings(deadline=None)
@@ -35,3 +35,10 @@ def test_any_scores_give_probabilities(scale):
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found.sum(axis=1), 1)
     np.testing.assert_allclose(found[1], 1 / 3)
+
+
+def test_familiarity_by_hand():
+    """The same for all images if scores are alike, and more where one class stands out."""
+    found = familiarity(np.array([[2.0, 2.0], [1.0, -1.0], [5.0, 3.0]]), 0.5)
+    expected = [np.log(2), np.log(np.exp(2) + np.exp(-2)), np.log(np.exp(2) + np.exp(-2))]
+    np.testing.assert_allclose(found, expected)

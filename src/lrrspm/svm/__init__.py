@@ -1,6 +1,6 @@
 """Support vector machines: vectors -> scores and labels."""
 
-from .calibration import fit_temperature, probabilities
+from .calibration import familiarity, fit_temperature, probabilities
 from .folds import stratified_folds
 from .kernel import KernelSVM
 from .labels import ClassWeight, encode_labels, predict_labels, score_columns
@@ -14,6 +14,7 @@ __all__ = [
     "KernelSVM",
     "LinearSVM",
     "encode_labels",
+    "familiarity",
     "fit_temperature",
     "predict_labels",
     "probabilities",

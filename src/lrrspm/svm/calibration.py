@@ -1,11 +1,11 @@
-"""Calibration: scores -> probabilities, by one temperature."""
+"""Calibration: scores -> probabilities, by one temperature; and how familiar an image is."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, logsumexp, softmax
 
 from .dual import Floats
 
@@ -42,3 +42,15 @@ def fit_temperature(scores: Floats, indices: NDArray[np.int64]) -> float:
 def probabilities(scores: Floats, temperature: float) -> NDArray[np.float64]:
     """Return probabilities (n, n_classes) for scores (n, n_classes); rows sum to 1."""
     return np.asarray(softmax(scores.astype(np.float64) / temperature, axis=1))
+
+
+def familiarity(scores: Floats, temperature: float) -> NDArray[np.float64]:
+    r"""Return how far the likely classes stand out from all, (n,), for scores (n, n_classes).
+
+    .. math:: \log \sum_c \exp\big((s_c - \bar s) / T\big)
+
+    An image of a class that the machine does not know has scores that are much
+    alike, also where one of two has all the probability.
+    """
+    centered = scores.astype(np.float64) - scores.mean(axis=1, keepdims=True, dtype=np.float64)
+    return np.asarray(logsumexp(centered / temperature, axis=1))
