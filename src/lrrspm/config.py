@@ -107,9 +107,6 @@ DOUBTED = 0.05
 
 With 5 % of the labels of 15-Scene changed, 93 % of these and 2 % of the others fall below."""
 
-UNLIKE = 0.25
-"""Highest probability of any class below which ``review`` calls an image an outlier."""
-
 FEW_TESTED = 10
 """Test images per class; an accuracy that rests on fewer is called a rough guess."""
 

@@ -91,7 +91,7 @@ def test_labels_that_cannot_be_judged(image_folder):
         review([paths[0], paths[-1]], [labels[0], labels[-1]], small())
 
 
-def naive_judge(labels, chances, groups):
+def naive_judge(labels, chances, known, least, groups):
     """Indices of wrong labels, groups of copies and outliers, one image at a time."""
     wrong, outliers = [], []
     copies: dict[int, list[int]] = {}
@@ -101,8 +101,8 @@ def naive_judge(labels, chances, groups):
             continue
         if row[label] < config.DOUBTED and row[label] < max(row):
             wrong.append((row[label], i))
-        if max(row) < config.UNLIKE:
-            outliers.append((max(row), i))
+        if known[i] < least:
+            outliers.append((known[i], i))
     disputed = [rows for _, rows in sorted(copies.items()) if len({labels[i] for i in rows}) > 1]
     return [i for _, i in sorted(wrong)], disputed, [i for _, i in sorted(outliers)]
 
@@ -113,11 +113,13 @@ def test_judging_is_that_of_the_naive_twin(data):
     labels = data.draw(arrays(np.int64, n, elements=st.integers(0, k - 1)))
     chances = data.draw(arrays(np.float64, (n, k), elements=st.floats(0.01, 1)))
     chances /= chances.sum(axis=1, keepdims=True)
-    chances[data.draw(arrays(np.bool_, n))] = np.nan
+    known = data.draw(arrays(np.float64, n, elements=st.floats(0, 5)))
+    untested = data.draw(arrays(np.bool_, n))
+    chances[untested] = known[untested] = np.nan
     groups = data.draw(arrays(np.int64, n, elements=st.integers(0, 4)))
     paths = [f"{i}" for i in range(n)]
-    found = _judge(paths, labels, np.arange(k), chances, groups)
-    wrong, copies, outliers = naive_judge(labels.tolist(), chances, groups.tolist())
+    found = _judge(paths, labels, np.arange(k), chances, known, 1.0, groups)
+    wrong, copies, outliers = naive_judge(labels.tolist(), chances, known, 1.0, groups.tolist())
     assert [int(one.path) for one in found.wrong] == wrong
     assert [[int(one.path) for one in group] for group in found.copies] == copies
     assert [int(one.path) for one in found.outliers] == outliers

@@ -15,7 +15,7 @@ from ..cache import FeatureStore
 from ..classifier import ImageClassifier
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
-from ..svm import stratified_folds
+from ..svm import familiarity, stratified_folds
 from ..training import as_seed, fit_together
 from .results import Skipped
 from .unreadable import without_unreadable
@@ -115,9 +115,9 @@ def review(
     without it, and without others of its group. Its label is probably wrong if it
     has a probability below :data:`lrrspm.config.DOUBTED` and another class the
     highest one. Ranked by the probability of the label, the self-confidence of
-    Northcutt, Jiang and Chuang (Confident learning, 2021). An image is an outlier
-    if no class has a probability of :data:`lrrspm.config.UNLIKE`: four classes or
-    fewer have none. No file is changed.
+    Northcutt, Jiang and Chuang (Confident learning, 2021). Outliers are the images
+    less familiar than ``familiar_`` of the classifier, 1 % of them. No file is
+    changed.
 
     Parameters
     ----------
@@ -162,9 +162,13 @@ def review(
             return None, skipped
         scores = trained[0].crossed
         assert scores is not None
+        temperature, least = classifier.temperature_, classifier.familiar_
+        assert temperature is not None
+        assert least is not None
         chances = classifier.probabilities(scores)
-        chances[folds < 0] = np.nan
-        return _judge(paths, y, classifier.classes_, chances, numbers), {}
+        known = familiarity(scores, temperature)
+        chances[folds < 0] = known[folds < 0] = np.nan
+        return _judge(paths, y, classifier.classes_, chances, known, least, numbers), {}
 
     found, left_out = without_unreadable(judge, paths, labels, max_skipped, stages)
     found.skipped, found.parameters = left_out, describe_parameters(classifier)
@@ -176,9 +180,24 @@ def _judge(
     y: NDArray[Any],
     names: NDArray[Any],
     chances: NDArray[np.float64],
+    known: NDArray[np.float64],
+    least: float,
     groups: NDArray[np.int64],
 ) -> Review:
-    """Sort out images by probabilities (n, n_classes), NaN where unknown, and groups (n,)."""
+    """Sort out images by their probabilities, familiarity and groups.
+
+    Parameters
+    ----------
+    paths, y : N paths and their labels, all of them in ``names``
+    names : ndarray of shape (n_classes,)
+    chances : ndarray of shape (N, n_classes)
+        NaN where an image was not tested.
+    known : ndarray of shape (N,)
+        Familiarity, likewise.
+    least : float
+        Familiarity below which an image is an outlier.
+    groups : ndarray of shape (N,)
+    """
     own = chances[np.arange(len(y)), np.searchsorted(names, y)]
     best = chances.max(axis=1)
     tested = ~np.isnan(own)
@@ -194,13 +213,13 @@ def _judge(
         ]  # fmt: skip
 
     wrong = np.flatnonzero((own < config.DOUBTED) & (own < best))
-    unlike = np.flatnonzero(best < config.UNLIKE)
+    unlike = np.flatnonzero(known < least)
     return Review(
         len(y),
         int(tested.sum()),
         suspects(wrong[np.argsort(own[wrong], kind="stable")].tolist(), WRONG),
         [suspects(rows, COPY) for rows in _disputed(groups, y)],
-        suspects(unlike[np.argsort(best[unlike], kind="stable")].tolist(), OUTLIER),
+        suspects(unlike[np.argsort(known[unlike], kind="stable")].tolist(), OUTLIER),
     )
 
 

@@ -28,8 +28,8 @@ _HEADINGS = {
 _NOTES = {
     "wrong": "Least probable label first.",
     "copies": "Nearly the same image in several classes: at most one label of a group is right.",
-    "outliers": "No class is probable: they may belong to none, or be hard to see. Most unlike "
-    "any class first.",
+    "outliers": "The least familiar 1 %: they may belong to no class, or be hard to see. Least "
+    "familiar first.",
 }
 
 
@@ -78,7 +78,7 @@ def _facts(review: Review) -> list[tuple[str, str, str]]:
         ("probably wrong labels", f"{len(review.wrong):,}", share),
         ("near copies with different labels", f"{sum(map(len, review.copies)):,}",
          f"in {plural(len(review.copies), 'group')}"),
-        ("outliers", f"{len(review.outliers):,}", "unlike any class"),
+        ("outliers", f"{len(review.outliers):,}", "the least familiar images"),
     ]  # fmt: skip
 
 
