@@ -81,6 +81,12 @@ N_SAMPLES = 200_000
 C = 10.0
 """Penalty of the support vector machine."""
 
+PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
+"""Penalties that ``tune`` tries."""
+
+BUDGET = 300.0
+"""Seconds after which ``tune`` starts no further candidate."""
+
 TRAIN_PER_CLASS = 100
 """Training images per class in ``evaluate``."""
 

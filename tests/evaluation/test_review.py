@@ -43,7 +43,7 @@ def test_changed_labels_come_first(image_folder):
     assert {one.path: one.suggested for one in found.wrong} == {
         paths[i]: labels[i] for i in changed
     }
-    chances = [one.probability_of_label for one in found.wrong]
+    chances = [one.to_json()["probability_of_label"] for one in found.wrong]
     assert chances == sorted(chances)
     assert max(chances) < config.DOUBTED
     assert (found.images, found.tested, found.copies) == (36, 36, [])

@@ -13,10 +13,11 @@ from . import (
     review,
     serve,
     train,
+    tune,
 )
 from .app import app
 
 __all__ = [
     "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
-    "predict", "review", "serve", "train",
+    "predict", "review", "serve", "train", "tune",
 ]  # fmt: skip

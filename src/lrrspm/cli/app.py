@@ -30,8 +30,8 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 _TYPED = "lrrspm.typed"
 _ORDER = (
-    "train", "predict", "explain", "evaluate", "score", "info", "methods", "audit", "review",
-    "serve", "demo", "cache", "datasets", "paper",
+    "train", "predict", "explain", "evaluate", "score", "info", "methods", "tune", "audit",
+    "review", "serve", "demo", "cache", "datasets", "paper",
 )  # fmt: skip
 
 

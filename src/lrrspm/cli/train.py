@@ -83,7 +83,7 @@ def train(
         cache=cache,
     )[method]
     check_target(output)
-    _check_replaced(output)
+    check_replaced(output)
     check_restorable(classifier.new_features(), classifier.new_svm(), saved=True)
     check_report(report, output)
     paths, labels = find_images(folder)
@@ -131,7 +131,7 @@ def train(
     report_skipped(skipped, len(paths))
 
 
-def _check_replaced(output: Path) -> None:
+def check_replaced(output: Path) -> None:
     """Refuse to overwrite a file that is no model: it may be precious."""
     from ..modelfile import ModelFileError, open_model
 

@@ -6,15 +6,18 @@ from .protocol import SHARED_STAGES, evaluate, evaluate_all, score_model
 from .results import Evaluation, Skipped, class_accuracies, count_confusions
 from .review import Review, Suspect, review
 from .splits import split_by_class, split_seeds
+from .tuning import Candidate, Tuning, tune
 
 __all__ = [
     "SHARED_STAGES",
+    "Candidate",
     "Evaluation",
     "Mistake",
     "Review",
     "Skipped",
     "Suspect",
     "Training",
+    "Tuning",
     "class_accuracies",
     "count_confusions",
     "evaluate",
@@ -26,4 +29,5 @@ __all__ = [
     "split_by_class",
     "split_seeds",
     "train_with_estimate",
+    "tune",
 ]
