@@ -99,28 +99,32 @@ def tune(
 
 
 def _print_tuning(found: Tuning, total: int) -> None:
-    """Print a row per candidate, most accurate first, then the winner and the rule."""
+    """Print the best C of each preset and levels, most accurate first; then winner and rule."""
     from rich.table import Table
 
     table = Table("preset", "levels", box=None, pad_edge=False)
-    for name in ("C", "accuracy %", "95 %", "images/s", "s"):
+    for name in ("C", "accuracy", "95 %", "images/s", "s"):
         table.add_column(name, justify="right")
-    winner = found.winner
-    for one in sorted(found.candidates, key=lambda one: -one.evaluation.mean):
+    winner, ranked = found.winner, sorted(found.candidates, key=lambda one: -one.evaluation.mean)
+    first = {(one.method, one.levels): one for one in reversed(ranked)}
+    for one in ranked:
+        if one is not winner and one is not first[one.method, one.levels]:
+            continue
         low, high = one.evaluation.interval
         table.add_row(
             one.method, ",".join(map(str, one.levels)), f"{one.C:g}",
-            f"{one.evaluation.mean:.1f}", f"{low:.1f} to {high:.1f}",
+            f"{one.evaluation.mean:.1f} %", f"{low:.1f}-{high:.1f}",
             f"{one.images_per_second:.0f}", f"{one.seconds:.1f}",
             style="bold" if one is winner else None,
         )  # fmt: skip
     print_rich(table)
     print()
+    print(f"{plural(len(found.candidates), 'candidate')} tried; --json lists all")
     if found.images + len(found.skipped) < total:
         print(f"tried on {found.images:,} of {plural(total, 'image')}, as many as fit into memory")
     for method, count in Counter(one.method for one in found.left_out).items():
         print(f"no time for {plural(count, 'candidate')} with {method}; give a larger --budget")
     print(
         f"winner: {' '.join(winner.options())}, the simplest within one standard error "
-        f"({winner.evaluation.standard_error:.1f} points) of the best"
+        f"({found.best.evaluation.standard_error:.1f} points) of the best"
     )

@@ -115,10 +115,15 @@ class Tuning:
     skipped: list[Skipped] = field(default_factory=list)
 
     @property
+    def best(self) -> Candidate:
+        """The most accurate candidate, the first of several."""
+        return max(self.candidates, key=lambda one: one.evaluation.mean)
+
+    @property
     def winner(self) -> Candidate:
         """The simplest candidate within one standard error of the most accurate one."""
-        best = max(self.candidates, key=lambda one: one.evaluation.mean)
-        least = best.evaluation.mean - best.evaluation.standard_error
+        best = self.best.evaluation
+        least = best.mean - best.standard_error
         near = (one for one in self.candidates if one.evaluation.mean >= least)
         return min(near, key=lambda one: one.complexity)
 
