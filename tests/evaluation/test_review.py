@@ -14,7 +14,7 @@ from PIL import Image
 from lrrspm import ImageClassifier, LRREncoder, config, find_images
 from lrrspm.cli.review import _near_copies
 from lrrspm.evaluation import review
-from lrrspm.evaluation.review import COLUMNS, COPY, OUTLIER, WRONG, _judge
+from lrrspm.evaluation.review import COLUMNS, COPY, OUTLIER, WRONG, judge_images
 from lrrspm.images.auditing import Finding
 from tests.conftest import draw
 from tests.report.reports import parse, run
@@ -118,7 +118,7 @@ def test_judging_is_that_of_the_naive_twin(data):
     chances[untested] = known[untested] = np.nan
     groups = data.draw(arrays(np.int64, n, elements=st.integers(0, 4)))
     paths = [f"{i}" for i in range(n)]
-    found = _judge(paths, labels, np.arange(k), chances, known, 1.0, groups)
+    found = judge_images(paths, labels, np.arange(k), chances, known, 1.0, groups)
     wrong, copies, outliers = naive_judge(labels.tolist(), chances, known, 1.0, groups.tolist())
     assert [int(one.path) for one in found.wrong] == wrong
     assert [[int(one.path) for one in group] for group in found.copies] == copies

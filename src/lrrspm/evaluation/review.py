@@ -168,14 +168,14 @@ def review(
         chances = classifier.probabilities(scores)
         known = familiarity(scores, temperature)
         chances[folds < 0] = known[folds < 0] = np.nan
-        return _judge(paths, y, classifier.classes_, chances, known, least, numbers), {}
+        return judge_images(paths, y, classifier.classes_, chances, known, least, numbers), {}
 
     found, left_out = without_unreadable(judge, paths, labels, max_skipped, stages)
     found.skipped, found.parameters = left_out, describe_parameters(classifier)
     return found
 
 
-def _judge(
+def judge_images(
     paths: Sequence[str],
     y: NDArray[Any],
     names: NDArray[Any],
