@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrrspm import find_images
@@ -149,6 +149,7 @@ def test_levels_that_are_kept_are_those_of_fewer_levels(small, method):
         assert apart.max() < 5e-3
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 40), st.integers(0, 9))
 def test_drawn_images(labels, most, seed):
     y = np.array(labels)
