@@ -125,6 +125,7 @@ def evaluate(
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
             seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
+            calibrate=predictions is not None or report is not None,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped

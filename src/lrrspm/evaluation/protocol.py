@@ -99,6 +99,7 @@ def evaluate_all(
     engine: Engine | None = None,
     groups: Groups | None = None,
     tests: Sequence[bool] | None = None,
+    calibrate: bool = False,
 ) -> list[Evaluation]:
     """Evaluate several classifiers on the same splits; see :func:`evaluate`.
 
@@ -106,7 +107,8 @@ def evaluate_all(
     keep those of all splits), and each k-means codebook is learned once for all.
     The seconds of ``read``, ``describe`` and ``codebook`` are those of all together,
     as are those of ``restart``, work lost to unreadable images; the others are each
-    one's own.
+    one's own. With ``calibrate``, probabilities are learned in each split, which takes
+    several times as long as training its support vector machines.
     """
     stages = stages or Stages()
     if splits < 1:
@@ -115,7 +117,7 @@ def evaluate_all(
         with open_engine(classifiers[0].n_jobs) as engine:
             return evaluate_all(
                 paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
-                stages, max_skipped, engine, groups, tests,
+                stages, max_skipped, engine, groups, tests, calibrate,
             )  # fmt: skip
     if tests is not None:
         splits, groups = 1, None
@@ -143,8 +145,9 @@ def evaluate_all(
             ]
             members = [train[s] for s in group] * len(classifiers)
             trained, skipped = fit_together(
-                models, paths, y, members, engine, stages, shared_codebook, skip, store
-            )
+                models, paths, y, members, engine, stages, shared_codebook, skip, store,
+                calibrate=calibrate,
+            )  # fmt: skip
             if skipped:
                 return None, skipped
             for i, (model, part) in enumerate(zip(models, trained, strict=True)):
