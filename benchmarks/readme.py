@@ -13,20 +13,17 @@ from lrrspm.paper.results import Results
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
+from . import everyday
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
-from .beyond_tables import (
-    costs_table,
-    measured,
-    peers_table,
-    presets_table,
-    short_presets_table,
-)
+from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
 
 PAGES = tuple(
     ROOT / name
     for name in (
         "README.md",
+        "docs/paper.md",
+        "docs/everyday.md",
         "docs/speed.md",
         "docs/evidence.md",
         "docs/beyond.md",
@@ -38,7 +35,7 @@ PAGES = tuple(
 # What the package itself says of the presets.
 MEASURED = ROOT / "src" / "lrrspm" / "measured.json"
 
-# Accuracies of LrrSPM in the README: a table of the paper, a column of it, a data set.
+# Accuracies of LrrSPM in docs/paper.md: a table of the paper, a column of it, a data set.
 ACCURACY = (
     ("table4", "OT", "OT"),
     ("table4", "FP", "FP"),
@@ -47,18 +44,6 @@ ACCURACY = (
     ("table9", "30 per class", "YaleB"),
     ("table7", "10 per class", "COIL20"),
     ("table7", "20 per class", "COIL20"),
-)
-# Figures of speed in the README.
-HEADLINES = (
-    "dense SIFT: vlfeat, seconds over ours",
-    "k = 256: coding over bare product",
-    "SVM, n < d: LinearSVC (tol 0.1) seconds over ours",
-    "intersection kernel: best peer over ours",
-    "file to vector: images per second, two threads",
-    "evaluate on LS: peak GB",
-    "lrrspm --help: seconds",
-    "LrrSPM: explanation over prediction, seconds",
-    "serve, 8 clients: requests per second",
 )
 # Words of older result files, and what the tables say instead.
 WORDS = {
@@ -82,11 +67,11 @@ def tables() -> dict[str, str]:
         "hardening": hardening_table(),
         "methods": methods_table(),
         "coding": coding_table(),
-        "speed": speed_table(scripts=tuple(name for name in SCRIPTS if name != "evidence")),
-        "headlines": speed_table(HEADLINES),
-        "evidence": speed_table(scripts=("evidence",)),
+        "speed": speed_table(tuple(name for name in SCRIPTS if name != "evidence")),
+        "evidence": speed_table(("evidence",)),
         "presets": presets_table(),
-        "short-presets": short_presets_table(),
+        "folders": folders_table(),
+        "everyday": everyday.table(),
         "costs": costs_table(),
         "peers": peers_table(),
     }
@@ -163,16 +148,14 @@ def future_table() -> str:
     return "\n".join([*lines, "", _source("future.json", content["environment"])])
 
 
-def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] = SCRIPTS) -> str:
-    """Return figures of benchmarks with their targets; all of them unless some are chosen."""
+def speed_table(scripts: tuple[str, ...]) -> str:
+    """Return figures of benchmarks with their targets."""
     lines = ["| measured | figure | target |", "|---|---|---|"]
     contents = {name: _read(name) for name in scripts}
     shown: dict[str, None] = {}
     for name, content in contents.items():
         for line in content["result"]["figures"]:
             what = _reword(line["what"])
-            if chosen is not None and what not in chosen:
-                continue
             shown[name] = None
             value = "missing" if line["value"] is None else f"{line['value']:.3g}"
             target = (line["target"] or "").replace(">=", "≥").replace("<=", "≤")

@@ -1,4 +1,4 @@
-"""The examples in the README work, and its tables are those of the result files."""
+"""The examples in README and docs work, and its tables are those of the result files."""
 
 import re
 import shlex
@@ -13,7 +13,8 @@ from benchmarks import readme
 from lrrspm.cli import app
 from tests.conftest import HERE
 
-TEXT = (HERE.parent / "README.md").read_text()
+PAGES = ("README.md", "docs/extending.md", "docs/paper.md")
+TEXT = "\n".join((HERE.parent / page).read_text() for page in PAGES)
 PACKAGE = ("my_parts.py", "pyproject.toml")
 
 
@@ -86,7 +87,9 @@ def test_make_targets_exist():
 @pytest.mark.parametrize(
     ("page", "markers"),
     [
-        ("README.md", {"accuracy", "methods", "headlines"}),
+        ("README.md", {"folders"}),
+        ("docs/everyday.md", {"everyday"}),
+        ("docs/paper.md", {"accuracy", "methods"}),
         ("docs/speed.md", {"speed", "coding"}),
         ("docs/evidence.md", {"evidence"}),
         ("docs/future-work.md", {"future"}),

@@ -19,7 +19,7 @@ from ._support.stages import Stages
 from .cache import FeatureStore
 from .evidence import Examination, Explanation
 from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
-from .images import check_images
+from .images import check_images, list_images
 from .methods import find_method, method_names, method_of
 from .modelfile import (
     MissingPackageError,
@@ -45,9 +45,11 @@ from .svm import (
     LinearSVM,
     familiarity,
     fit_temperature,
+    fit_thresholds,
     predict_labels,
     probabilities,
     score_columns,
+    weigh_samples,
 )
 from .training import fit_together
 
@@ -71,7 +73,9 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         Penalty of the support vector machine.
     class_weight : dict, "balanced" or None
         How much images of a class count in training, see :class:`lrrspm.LinearSVM`;
-        "balanced" helps classes with few images.
+        "balanced" helps classes with few images. Then cross-validation also finds
+        what to add to the scores of each class (not for kernels), and probabilities
+        are those of classes that weigh so.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.
@@ -106,7 +110,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     >>> from lrrspm import ImageClassifier, find_images
     >>> paths, labels = find_images("images")  # doctest: +SKIP
     >>> model = ImageClassifier(random_state=0, n_jobs=-1).fit(paths, labels)  # doctest: +SKIP
-    >>> model.predict(["new.jpg"])  # doctest: +SKIP
+    >>> model.predict("new.jpg")  # doctest: +SKIP
     """
 
     def __init__(
@@ -163,21 +167,24 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             )  # fmt: skip
         return self
 
-    def decision_function(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second)."""
+    def decision_function(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second).
+
+        One image, not in a list, is N = 1.
+        """
         check_is_fitted(self)
-        images = check_images(X)
+        images = list_images(X)
         with open_engine(self.n_jobs) as engine:
             score = partial(self.svm_.scores, executor=engine.threads)
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
 
-    def predict(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return labels, (N,)."""
+    def predict(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return labels, (N,); one image, not in a list, is N = 1."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
 
-    def predict_proba(self, X: Iterable[Image]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Iterable[Image] | Image) -> NDArray[np.float64]:
         """Return the probability of each class, (N, n_classes); rows sum to 1.
 
         They are calibrated on images that the scores were not learned from: of the
@@ -207,7 +214,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
 
         Parameters
         ----------
-        image : path, array of shape (h, w) or (h, w, 3), or binary file
+        image : path, array of shape (h, w) or (h, w, 3), image of Pillow, or binary file
         label
             One of ``classes_``; None is the predicted class.
 
@@ -337,7 +344,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
                     tell(fold, machine)
 
             self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
-            self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            self._calibrate(scores, labels, indices, tested, sample_weight)
+            assert self.temperature_ is not None
             found = familiarity(scores[tested], self.temperature_)
             self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
         self.fitted_method_ = None if self.method_name == "custom" else self.method_name
@@ -346,6 +354,27 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
         return scores
+
+    def _calibrate(
+        self,
+        scores: NDArray[Any],
+        labels: NDArray[Any],
+        indices: NDArray[np.int64],
+        tested: NDArray[np.bool_],
+        sample_weight: NDArray[Any] | None,
+    ) -> None:
+        """Learn the temperature from scores (N, n_classes); with class weights, thresholds too.
+
+        These are added to the scores, and to the machine's intercepts.
+        """
+        weights = weigh_samples(self.class_weight, labels, sample_weight, np.float64)
+        if self.class_weight is None or weights is None or isinstance(self.svm_, KernelSVM):
+            self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            return
+        added, self.temperature_ = fit_thresholds(scores[tested], indices[tested], weights[tested])
+        scores += added
+        own = added[1:] if len(added) == 2 else added  # two classes share one machine
+        self.svm_.intercept_ = (self.svm_.intercept_ + own).astype(self.svm_.intercept_.dtype)
 
     def store(self) -> FeatureStore:
         """Open the store in ``cache``."""

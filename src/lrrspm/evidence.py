@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._support.halves import in_precision
+from ._support.halves import in_precision, widened
 from ._support.loops import compiled
 from ._support.parallel import single_blas_thread
 from .cache import same_key
@@ -158,13 +158,15 @@ class Examination:
         shares, first = [], 0
         channels = self._features.channels_
         scales = self._features.scales if len(channels) > 1 else [1.0]
+        vector = widened(self._vector)
         for channel, part, scale in zip(channels, self._parts, scales, strict=True):
             here = slice(first, first + channel.n_features)
             own = weights[here] * scale
             if channel.pooling_.precision == np.float16:
                 # The score is of the rounded vector; patches share what rounding did, too.
-                rounded, zeros = weights[here] * self._vector[here], np.zeros(len(own))
-                own = np.divide(rounded, part.vector, out=zeros, where=part.vector != 0)
+                rounded = weights[here] * vector[here]
+                own = np.zeros_like(part.vector)
+                np.divide(rounded, part.vector, out=own, where=part.vector != 0)
             shares.append(
                 channel.pooling_.attribute(
                     part.values, part.codes, part.cells, own, channel.pyramid
@@ -222,12 +224,25 @@ def _spread(
     width: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Add each patch's share to the pixels it covers: one multiply-add per pixel of each patch."""
-    rows, columns = np.empty(out.shape[0]), np.empty(out.shape[1])
+    """Add each patch's share to the pixels it covers.
+
+    Patches of one row of a grid follow each other. Their shares are added along one
+    line, which is then spread down the row: one multiply-add per pixel of each row,
+    not of each patch.
+    """
+    rows, columns, line = np.empty(out.shape[0]), np.empty(out.shape[1]), np.zeros(out.shape[1])
+    first, last = out.shape[1], 0
     for i in range(shares.size):
-        top, bottom = _cover(y[i], height[i], out.shape[0], rows)
         left, right = _cover(x[i], width[i], out.shape[1], columns)
+        first, last = min(first, left), max(last, right)
+        for c in range(left, right):
+            line[c] += shares[i] * columns[c]
+        if i + 1 < shares.size and y[i + 1] == y[i] and height[i + 1] == height[i]:
+            continue
+        top, bottom = _cover(y[i], height[i], out.shape[0], rows)
         for r in range(top, bottom):
-            share, line = shares[i] * rows[r], out[r]
-            for c in range(left, right):
-                line[c] += share * columns[c]
+            target = out[r]
+            for c in range(first, last):
+                target[c] += rows[r] * line[c]
+        line[first:last] = 0
+        first, last = out.shape[1], 0

@@ -178,11 +178,12 @@ def _moments(
     encoder: Callable[[], Encoder],
     pooling: Callable[[], Pooling] = MomentPooling,
     descriptors: Sequence[Descriptor] | None = None,
+    weight: float | None = 1.0,
 ) -> list[Channel]:
     """Build channels of moments; those that read color are left out where there is none."""
     return [
         Channel(
-            encoder(), descriptor, pooling(), config.REGIONS, projection=Projection(),
+            encoder(), descriptor, pooling(), config.REGIONS, weight, projection=Projection(),
             when="color" if descriptor.color else None,
         )
         for descriptor in descriptors or (RootSIFT(), LBP())
@@ -216,6 +217,7 @@ PRESETS = {
                     OpponentSIFT(),
                     LocalColor(),
                 ),
+                weight=None,
             ),
             use="accuracy counts most",
         ),

@@ -69,3 +69,21 @@ def seen(parts):
         "parts => parts.map(part => part.checkVisibility({ contentVisibilityAuto: true })"
         " && part.getBoundingClientRect().height > 20)"
     )
+
+
+def test_columns_can_be_sorted(opened, report):
+    table = opened(report).locator("table.sortable").nth(1)
+
+    def column(place):
+        return table.locator(f"tbody tr > :nth-child({place})").all_inner_texts()
+
+    before = column(1)
+    accuracy = table.get_by_role("button", name="accuracy %")
+    accuracy.click()
+    assert [float(text) for text in column(2)] == sorted(map(float, column(2)))
+    accuracy.click()
+    assert [float(text) for text in column(2)] == sorted(map(float, column(2)), reverse=True)
+    expect(table.locator("th[aria-sort=descending]")).to_have_count(1)
+    table.get_by_role("button", name="class", exact=True).click()
+    assert sorted(column(1)) == sorted(before)
+    assert column(1)[-1] == "PARoffice"

@@ -58,7 +58,7 @@ def test_the_pages_table_of_arrays(image_folder, tmp_path, method):
 def test_the_pages_keys_are_those_of_a_file(model_path):
     description = header(model_path)
     (channel,) = description["channels"]
-    head, _, rest = PAGE.partition("A channel has exactly these keys:")
+    head, _, rest = PAGE.partition("Every channel has these keys")
     for text, expected in (
         (head.partition("## The description")[2], set(description)),
         (rest.partition("## The arrays")[0], set(channel)),

@@ -1,5 +1,7 @@
 """Helpers: parse reports, make their input, and run the commands that write them."""
 
+import base64
+import hashlib
 import re
 import shlex
 from html.parser import HTMLParser
@@ -76,11 +78,15 @@ def parse(path):
 
 
 def check_alone(text, found):
-    """Check that the page fetches nothing and runs nothing."""
+    """Check that the page fetches nothing, and runs nothing but its own script."""
     policy = found.named("meta")[1]
     assert policy["http-equiv"] == "Content-Security-Policy"
     assert policy["content"].startswith("default-src 'none'; img-src data:; ")
-    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in found.tags}
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert policy["content"].endswith(f"; script-src 'sha256-{digest}'")
+    assert len(found.named("script")) == 1
+    assert not {"link", "iframe", "object", "base"} & {tag for tag, _ in found.tags}
     for _, attributes in found.tags:
         assert not [name for name in attributes if name.startswith("on")]
         assert attributes.get("src", "data:").startswith("data:")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,9 +24,20 @@ from .options import (
     Seed,
     most_skipped,
 )
-from .report import ABOUT_SCORE, about_evaluation, check_report, print_written, write_report
+from .predictions import PredictionsPath, check_predictions, write_predictions
+from .report import (
+    ABOUT_SCORE,
+    about_evaluation,
+    check_report,
+    print_written,
+    write_report,
+    written_files,
+)
 from .terminal import print_evaluation, print_json, print_methods, progress
 from .tunables import Tuned, make_classifiers, tunable
+
+if TYPE_CHECKING:
+    from ..classifier import ImageClassifier
 
 
 @command
@@ -53,13 +64,15 @@ def evaluate(
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
+    predictions: PredictionsPath = None,
     as_json: Json = False,
 ) -> None:
     """Measure accuracy on random splits of a folder: train on some images, test on the rest.
 
-    Accuracy is the mean of the per-class accuracies. Images that cannot be read are
-    listed and left out, as if they were not there; the exit code is then 3. With
-    --method all every method is measured on the same splits and codebooks.
+    Accuracy is the mean of the per-class accuracies; that of a class is its recall.
+    Images that cannot be read are listed and left out, as if they were not there; the
+    exit code is then 3. With --method all every method is measured on the same splits
+    and codebooks.
 
     Example: lrrspm evaluate images --train-per-class 30
     """
@@ -72,7 +85,10 @@ def evaluate(
     classifiers = make_classifiers(
         names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
     )
+    if shared_codebook:
+        _refuse_labels(list(classifiers.values()))
     check_report(report)
+    check_predictions(predictions, "--predictions", folder)
     paths, labels = find_images(folder)
     warn_about(paths, labels)
     with progress() as listener:
@@ -83,6 +99,7 @@ def evaluate(
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped
+        write_predictions(predictions, by_name, paths, labels)
         if report is not None:
             parameters = {name: result.parameters for name, result in by_name.items()}
             what = "Methods" if method == ALL else method
@@ -93,7 +110,7 @@ def evaluate(
             )  # fmt: skip
     if as_json:
         found = {name: result.to_json() for name, result in by_name.items()}
-        written = {} if report is None else {"report": str(report)}
+        written = written_files(report=report, predictions=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
             skipped=[one.to_json() for one in skipped],
@@ -104,8 +121,17 @@ def evaluate(
             print_methods(by_name)
         else:
             print_evaluation(results[0])
-        print_written(report)
+        print_written(report, predictions)
     report_skipped(skipped, len(paths))
+
+
+def _refuse_labels(classifiers: list[ImageClassifier]) -> None:
+    from ..training import refuse_labels
+
+    try:
+        refuse_labels([classifier.new_features() for classifier in classifiers])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--shared-codebook") from None
 
 
 @command
@@ -117,12 +143,14 @@ def score(
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     report: ReportPath = None,
+    predictions: PredictionsPath = None,
     as_json: Json = False,
 ) -> None:
     """Measure a saved model on a labeled folder.
 
-    Accuracy is the mean of the per-class accuracies. Folders must be named as in training.
-    A file that cannot be read is listed and skipped; the exit code is then 3.
+    Accuracy is the mean of the per-class accuracies; that of a class is its recall.
+    Folders must be named as in training. A file that cannot be read is listed and
+    skipped; the exit code is then 3.
 
     Example: lrrspm score my.lrrspm test-images
     """
@@ -132,22 +160,24 @@ def score(
     from ..images import find_images
 
     check_report(report, model)
+    check_predictions(predictions, "--predictions", model, folder)
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
     paths, labels = find_images(folder)
     with progress() as listener:
         stages = Stages(listener)
         result = score_model(classifier, paths, labels, stages, on_error is OnError.SKIP)
+        name = classifier.method_name
+        write_predictions(predictions, {name: result}, paths, labels)
         if report is not None:
-            name = classifier.method_name
             write_report(
                 report, context, folder, jobs, f"{model} on {folder}", ABOUT_SCORE,
                 {name: result.parameters}, {name: result}, paths, labels, result.skipped, stages,
             )  # fmt: skip
     if as_json:
-        written = {} if report is None else {"report": str(report)}
+        written = written_files(report=report, predictions=predictions)
         skipped = [one.to_json() for one in result.skipped]
         print_json(model=str(model), **result.to_json(), skipped=skipped, **written)
     else:
         print_evaluation(result)
-        print_written(report)
+        print_written(report, predictions)
     report_skipped(result.skipped, len(paths))

@@ -101,6 +101,12 @@ def about_evaluation(train_per_class: int, splits: int, shared_codebook: bool) -
     )
 
 
-def print_written(report: Path | None) -> None:
-    if report is not None:
-        print(f"wrote {printable(report)}")
+def print_written(*files: Path | None) -> None:
+    for file in files:
+        if file is not None:
+            print(f"wrote {printable(file)}")
+
+
+def written_files(**files: Path | None) -> dict[str, str]:
+    """Return the names of files that were written, as JSON takes them."""
+    return {name: str(file) for name, file in files.items() if file is not None}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,7 +28,7 @@ from .report import print_written
 from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
-    from ..evaluation import Review
+    from ..evaluation import Review, Suspect
 
 # Images that are listed in the terminal.
 _LISTED = 20
@@ -73,10 +71,12 @@ def review(
 
     Example: lrrspm review images -o review.html
     """
-    from .._support.files import check_target, write_atomically
+    from .._support.files import check_target
+    from .._support.rows import write_rows
     from .._support.stages import Stages
     from ..classifier import ImageClassifier
     from ..evaluation import review as find
+    from ..evaluation.review import COLUMNS
     from ..images import audit, find_images
     from ..report import write_review
 
@@ -97,7 +97,7 @@ def review(
         if output is not None:
             write_review(output, found, f"Review of {folder}", typed(context), stages)
     if table is not None:
-        write_atomically(table, _csv(found).encode(errors="surrogateescape"))
+        write_rows(table, COLUMNS, map(_row, found.suspects))
     if as_json:
         written = {"html": output, "csv": table}
         print_json(
@@ -125,24 +125,12 @@ def _near_copies(paths: Sequence[str], findings: Sequence[Any]) -> list[int]:
     return groups
 
 
-def _csv(found: Review) -> str:
-    """Return a header and one row per image."""
-    from ..evaluation.review import COLUMNS
-
-    target = io.StringIO()
-    writer = csv.DictWriter(target, COLUMNS)
-    writer.writeheader()
-    for one in found.suspects:
-        chances = {
-            name: f"{value:.6f}"
-            for name in ("probability_of_label", "probability_of_suggested")
-            if (value := getattr(one, name)) is not None
-        }
-        writer.writerow(
-            {"path": one.path, "label": one.label, "suggested": one.suggested, **chances,
-             "why": "; ".join(one.why)}
-        )  # fmt: skip
-    return target.getvalue()
+def _row(one: Suspect) -> dict[str, Any]:
+    """Return the row of an image in a CSV file."""
+    row = one.to_json()
+    for name in ("probability_of_label", "probability_of_suggested"):
+        row[name] = None if row[name] is None else round(row[name], 6)
+    return {**row, "why": "; ".join(one.why)}
 
 
 def _print_review(found: Review) -> None:

@@ -2,17 +2,29 @@
 
 from .estimates import Training, train_with_estimate
 from .mistakes import Mistake, find_mistakes, most_confident
+from .predictions import COLUMNS, Prediction, list_predictions, prediction_rows, rounded
 from .protocol import SHARED_STAGES, evaluate, evaluate_all, score_model
-from .results import Evaluation, Skipped, class_accuracies, count_confusions
+from .results import (
+    ClassMetrics,
+    ConfusedGroup,
+    Evaluation,
+    Skipped,
+    class_accuracies,
+    count_confusions,
+)
 from .review import Review, Suspect, review
 from .splits import split_by_class, split_seeds
 from .tuning import Candidate, Tuning, tune
 
 __all__ = [
+    "COLUMNS",
     "SHARED_STAGES",
     "Candidate",
+    "ClassMetrics",
+    "ConfusedGroup",
     "Evaluation",
     "Mistake",
+    "Prediction",
     "Review",
     "Skipped",
     "Suspect",
@@ -23,8 +35,11 @@ __all__ = [
     "evaluate",
     "evaluate_all",
     "find_mistakes",
+    "list_predictions",
     "most_confident",
+    "prediction_rows",
     "review",
+    "rounded",
     "score_model",
     "split_by_class",
     "split_seeds",

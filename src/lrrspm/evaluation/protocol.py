@@ -18,7 +18,8 @@ from ..pipeline import Engine, open_engine
 from ..svm import predict_labels
 from ..training import Tested, Trained, fit_together, score_members
 from .mistakes import Mistake, find_mistakes, most_confident
-from .results import Evaluation, Skipped, count_confusions
+from .predictions import Prediction, list_predictions
+from .results import Evaluation, LeftOut, Skipped, count_confusions
 from .splits import split_by_class, split_seeds
 from .unreadable import RESTART, without_unreadable
 
@@ -166,6 +167,8 @@ class _Test:
         self._names = np.unique(y)
         self._confusions: list[NDArray[np.int64]] = []
         self._mistakes: list[Mistake] = []
+        self._left_out: list[LeftOut] = []
+        self._predictions: list[Prediction] = []
         self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
 
     def add(
@@ -180,7 +183,13 @@ class _Test:
         truth, scores = self._y[test], tested.scores
         predicted = predict_labels(model.classes_, scores)
         self._confusions.append(count_confusions(self._names, truth, predicted))
-        self._mistakes += find_mistakes(model, [self._paths[i] for i in test], truth, scores, split)
+        given = model.features_.new_channels()
+        for place, reason in model.features_.left_out_.items():
+            name = type(given[place].descriptor).__name__
+            self._left_out.append(LeftOut(split, name, reason))
+        paths = [self._paths[i] for i in test]
+        self._mistakes += find_mistakes(model, paths, truth, scores, split)
+        self._predictions += list_predictions(model, paths, truth, scores, split)
         self._seconds["encode"] += part.encode_seconds + tested.encode_seconds
         self._seconds["train"] += part.train_seconds
         self._seconds["test"] += tested.test_seconds
@@ -191,7 +200,11 @@ class _Test:
         shared = [stage for stage in (RESTART, "store", *SHARED_STAGES) if stage in seconds]
         own = {**{stage: seconds[stage] for stage in shared}, **self._seconds}
         mistakes = most_confident(self._mistakes)
-        return Evaluation(self._names.tolist(), self._confusions, len(self._y), own, mistakes)
+        return Evaluation(
+            self._names.tolist(), self._confusions, len(self._y), own, mistakes,
+            left_out=self._left_out,
+            predictions=self._predictions,
+        )  # fmt: skip
 
 
 def score_model(
@@ -217,14 +230,15 @@ def score_model(
     kept = [i for i in range(len(paths)) if i not in skipped]
     if not kept:
         raise ValueError("none of the images could be read")
-    truth = np.array([labels[i] for i in kept])
+    tested, truth = [paths[i] for i in kept], np.array([labels[i] for i in kept])
     predicted = np.array(names)[scores.argmax(axis=1)]
     return Evaluation(
         names,
         [count_confusions(names, truth, predicted)],
         len(truth),
         dict(stages.seconds),
-        find_mistakes(classifier, [paths[i] for i in kept], truth, scores),
+        find_mistakes(classifier, tested, truth, scores),
         [Skipped(paths[i], reason) for i, reason in sorted(skipped.items())],
         describe_parameters(classifier),
+        predictions=list_predictions(classifier, tested, truth, scores),
     )

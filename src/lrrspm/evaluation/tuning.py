@@ -22,6 +22,7 @@ from ..methods import PRESETS, find_method, measured
 from ..pipeline import Engine, encode_images, fit_features, open_engine
 from ..pooling import Level, SpatialPyramid
 from ..svm import cross_scores, linear_gram, stratified_folds
+from ..training import learn_weights
 from .results import Evaluation, Skipped, count_confusions
 from .unreadable import without_unreadable
 
@@ -301,9 +302,14 @@ class _Trials:
         if self.skipped:
             return
         kept.close()
+
+        def inspect(_: int, vectors: list[NDArray[Any]]) -> None:
+            learn_weights(features, vectors, self._y, everything, self._engine)
+
         encoded = encode_images(
-            [features], self._paths, self._engine, self._stages, self._skip, self._store, kept
-        )
+            [features], self._paths, self._engine, self._stages, self._skip, self._store, kept,
+            inspect,
+        )  # fmt: skip
         self._vectors, self.skipped = encoded.matrices[0], encoded.skipped
         some = self._paths[:: -(-len(self._paths) // _TIMED)]
         begin = time.perf_counter()
@@ -321,6 +327,8 @@ def keep_levels(
     features: SpatialPyramidFeatures, vectors: NDArray[Any], count: int
 ) -> NDArray[Any]:
     """Return the vectors that features with only their first levels would have, up to rounding.
+
+    The weights of channels stay as they are.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from .checks import (
     pack_weights,
 )
 from .container import ModelFile, ModelFileError, open_model, read_description, write_model
-from .parts import MissingPackageError, check_restorable, fill, pack, restore
+from .parts import MissingPackageError, check_restorable, fill, fitted_places, pack, restore
 
 __all__ = [
     "MissingPackageError",
@@ -27,6 +27,7 @@ __all__ = [
     "describe_model",
     "describe_parameters",
     "fill",
+    "fitted_places",
     "open_model",
     "pack",
     "pack_weights",

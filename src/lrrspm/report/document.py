@@ -20,7 +20,7 @@ from ..images import KINDS, Finding
 from .draw import AGAINST, FOR
 from .matrix import confused_pairs, lay_out
 from .mistakes import show
-from .page import render
+from .page import render, script
 
 _PAIRS = 15
 # How many findings of a kind, paths of a finding, and skipped images are listed.
@@ -94,7 +94,7 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
     shown = [_evaluation(name, found, run.stages) for name, found in ranked]
     headings = dict(_HEADINGS)
     if len(ranked) > 1:
-        headings["best"] = f"Best method: {ranked[0][0]}"
+        headings["best"] = _best(ranked)
         contents = ["methods", "best", "others"]
     else:
         parts = ["classes", "pairs", "matrix", "mistakes"]
@@ -102,6 +102,7 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
     counts = run.audit["counts"]
     return render(
         "report.html",
+        script=script("sort.js"),
         title=run.title,
         run=run,
         headings=headings,
@@ -120,6 +121,15 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
         color_for=FOR,
         color_against=AGAINST,
     )
+
+
+def _best(ranked: Sequence[tuple[str, Evaluation]]) -> str:
+    """Name the best method, and those whose accuracy is shown as the same number."""
+    most = f"{ranked[0][1].mean:.2f}"
+    first, *others = [name for name, found in ranked if f"{found.mean:.2f}" == most]
+    if not others:
+        return f"Best method: {first}"
+    return f"Best methods: {', '.join([first, *others])} are equal; this is {first}"
 
 
 def _evaluation(name: str, found: Evaluation, stages: Stages) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -145,8 +146,22 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"marks": _marks, "data_uri": data_uri, "plural": plural}
+    environment.filters |= {
+        "marks": _marks, "data_uri": data_uri, "digest": _digest, "plural": plural,
+    }  # fmt: skip
     return environment
+
+
+def script(name: str) -> Markup:
+    """Return a script of the templates, for a page's ``script``; no other runs there."""
+    loader = _environment().loader
+    assert loader is not None
+    return Markup(loader.get_source(_environment(), name)[0])
+
+
+def _digest(text: str) -> str:
+    """Return the SHA-256 that a page's policy names its script by."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 _CODE = re.compile(r"`([^`]+)`")
