@@ -123,7 +123,8 @@ DRAWN_SIDE = 900
 """Longest side of an image that evidence is drawn over."""
 
 IMAGE_SUFFIXES = (
-    ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+    ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm",
+    ".tif", ".tiff", ".webp",
 )  # fmt: skip
 """Suffixes of image files, in any letter case."""
 

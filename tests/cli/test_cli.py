@@ -135,7 +135,8 @@ def test_evaluate(image_folder):
     arguments = ["evaluate", image_folder, "--train-per-class", "4", "--splits", "2", *FAST]
     found = json.loads(run(*arguments, "--json").stdout)
     assert set(found["accuracy"]) == {"mean", "std", "splits"}
-    assert set(found["seconds"]) == {"read", "describe", "codebook", "encode", "train", "test"}
+    stages = {"compare", "read", "describe", "codebook", "encode", "train", "test"}
+    assert set(found["seconds"]) == stages
     assert (found["images"], found["classes"]) == (36, 3)
     assert found["parameters"]["shared_codebook"] is False
     shared = json.loads(run(*arguments, "--json", "--shared-codebook").stdout)

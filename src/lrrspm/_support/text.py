@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def printable(value: object) -> str:
     """Return text with control and invisible characters escaped."""
@@ -13,3 +15,12 @@ def plural(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def natural_key(name: object) -> tuple[object, ...]:
+    """Return a key that sorts names as people do: s2 before s10, letters without case."""
+    pieces = re.split("([0-9]+)", str(name))
+    # Longer numbers are larger, once their zeros are gone; int() refuses very long ones.
+    numbers = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in pieces[1::2]]
+    letters = [piece.casefold() for piece in pieces[::2]]
+    return tuple(zip(letters, [*numbers, (-1, "")], strict=True)), str(name)

@@ -2,7 +2,8 @@
 
 A store is a folder with a marker file. It holds codebooks and the other arrays
 of fitted channels, samples (descriptors drawn for a codebook that is not learned
-yet), vectors, and the reasons why images could not be read. Each kind lies on
+yet), vectors, brightness patterns that tell near copies, and the reasons why
+images could not be read. Each kind lies on
 shelves: folders named by a hash of everything that changes their content. A
 shelf's files, the shards, hold up to 64 named arrays each and are named by the
 SHA-256 of their bytes. So damage is noticed, and several processes may write at
@@ -30,7 +31,7 @@ from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
 from .shelf import Form, Shelf, read_header, shards, unfinished, write_quickly
 
-KINDS = ("codebooks", "samples", "unreadable", "vectors")
+KINDS = ("codebooks", "patterns", "samples", "unreadable", "vectors")
 
 _MARKER = "lrrspm-store.json"
 _MARKER_BYTES = 1000

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import config
-from .app import command, report_skipped
+from .app import SKIPPED, command, report_skipped
+from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
+    Group,
     ImageFolder,
     Jobs,
     Json,
+    LabelColumn,
     MethodName,
     ModelPath,
+    NearCopies,
     OnError,
     OnErrorLimited,
     OnErrorSkip,
+    PathColumn,
     Penalty,
     ReportPath,
     Seed,
@@ -57,6 +62,10 @@ def evaluate(
             help="One codebook from all images, test images too, as in the paper.",
         ),
     ] = False,
+    group: Group = None,
+    near_copies: NearCopies = True,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
     seed: Seed = config.SEED,
@@ -72,13 +81,13 @@ def evaluate(
     Accuracy is the mean of the per-class accuracies; that of a class is its recall.
     Images that cannot be read are listed and left out, as if they were not there; the
     exit code is then 3. With --method all every method is measured on the same splits
-    and codebooks.
+    and codebooks. A folder with train/ and test/ has its one split already, so
+    --train-per-class and --splits do not count.
 
     Example: lrrspm evaluate images --train-per-class 30
     """
     from .._support.stages import Stages
     from ..evaluation import evaluate_all
-    from ..images import find_images, warn_about
     from ..methods import METHODS
 
     names = list(METHODS) if method == ALL else [method]
@@ -89,13 +98,15 @@ def evaluate(
         _refuse_labels(list(classifiers.values()))
     check_report(report)
     check_predictions(predictions, "--predictions", folder)
-    paths, labels = find_images(folder)
-    warn_about(paths, labels)
+    images = find_training(folder, path_column, label_column)
+    paths, labels, tests, _ = images
+    given = any(tests)
     with progress() as listener:
         stages = Stages(listener)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
-            seed, stages, most_skipped(on_error),
+            seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped
@@ -105,8 +116,8 @@ def evaluate(
             what = "Methods" if method == ALL else method
             write_report(
                 report, context, folder, jobs, f"{what} on {folder}",
-                about_evaluation(train_per_class, splits, shared_codebook),
-                parameters, by_name, paths, labels, skipped, stages,
+                about_evaluation(train_per_class, splits, shared_codebook, given),
+                parameters, by_name, paths, labels, skipped, stages, (path_column, label_column),
             )  # fmt: skip
     if as_json:
         found = {name: result.to_json() for name, result in by_name.items()}
@@ -139,6 +150,8 @@ def score(
     context: typer.Context,
     model: ModelPath,
     folder: ImageFolder,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
@@ -149,20 +162,22 @@ def score(
     """Measure a saved model on a labeled folder.
 
     Accuracy is the mean of the per-class accuracies; that of a class is its recall.
-    Folders must be named as in training. A file that cannot be read is listed and
-    skipped; the exit code is then 3.
+    Folders are named as in training; those of other classes are listed and left out. A
+    file that cannot be read is listed and skipped. The exit code is 3 if anything was left
+    out. Of a folder with train/ and test/, test/ is measured.
 
     Example: lrrspm score my.lrrspm test-images
     """
     from .._support.stages import Stages
     from ..classifier import load_model
     from ..evaluation import score_model
-    from ..images import find_images
+    from ..images import find_labeled
 
     check_report(report, model)
     check_predictions(predictions, "--predictions", model, folder)
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
-    paths, labels = find_images(folder)
+    images = find_labeled(folder, path_column, label_column)
+    paths, labels = images.part(test=any(images.tests))
     with progress() as listener:
         stages = Stages(listener)
         result = score_model(classifier, paths, labels, stages, on_error is OnError.SKIP)
@@ -172,6 +187,7 @@ def score(
             write_report(
                 report, context, folder, jobs, f"{model} on {folder}", ABOUT_SCORE,
                 {name: result.parameters}, {name: result}, paths, labels, result.skipped, stages,
+                (path_column, label_column),
             )  # fmt: skip
     if as_json:
         written = written_files(report=report, predictions=predictions)
@@ -181,3 +197,5 @@ def score(
         print_evaluation(result)
         print_written(report, predictions)
     report_skipped(result.skipped, len(paths))
+    if result.unknown:
+        raise typer.Exit(SKIPPED)

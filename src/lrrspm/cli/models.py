@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._support.text import plural, printable
+from .._support.text import natural_key, plural, printable
 from .app import command
 from .options import Json, ModelPath
 from .terminal import print_estimate, print_json, print_rich
@@ -30,7 +30,8 @@ def info(model: ModelPath, as_json: Json = False) -> None:
     print(f"{printable(model)}: {size}, format {facts['format']}, lrrspm {library}")
     images, classes = plural(summary["images"], "image"), plural(len(facts["classes"]), "class")
     print(f"trained on {images} of {classes}:")
-    for name, count in summary["images_per_class"].items():
+    counts = summary["images_per_class"].items()
+    for name, count in sorted(counts, key=lambda item: natural_key(item[0])):
         print(f"  {printable(name)}: {count}")
     if "estimate" in summary:
         print_estimate(summary)

@@ -16,7 +16,46 @@ ImageFolder = Annotated[
     typer.Argument(
         metavar="DIR",
         readable=False,  # an unreadable folder is a failure, not wrong usage
-        help="A folder with one subfolder of images per class, or a CSV file of path,label rows.",
+        help="A folder with one subfolder of images per class; a folder with train/ and test/ (or "
+        "val/) that have such subfolders; or a CSV file with columns of paths and labels, or a "
+        "folder of images with such a file in it.",
+    ),
+]
+PathColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--path-column",
+        metavar="NAME",
+        help="Column of the CSV file with the paths, if its name does not tell.",
+        rich_help_panel="Folder",
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label-column",
+        metavar="NAME",
+        help="Column of the CSV file with the labels, if its name does not tell.",
+        rich_help_panel="Folder",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="COLUMN|REGEX",
+        help="Keep images of one group, such as a person or a video, on one side of every split: "
+        "a column of the CSV file, or a regular expression whose first group is the name. For "
+        "sign/track7_012.png, '(.*)_' is sign/track7.",
+        rich_help_panel="Folder",
+    ),
+]
+NearCopies = Annotated[
+    bool,
+    typer.Option(
+        "--near-copies/--no-near-copies",
+        help="Keep near copies, such as an image saved twice, on one side of every split.",
+        rich_help_panel="Folder",
     ),
 ]
 ModelPath = Annotated[

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import config
-from .._support.text import plural, printable
+from .._support.text import natural_key, plural, printable
 
 if TYPE_CHECKING:
     from .._support.stages import Listener
-    from ..evaluation import Evaluation
+    from ..evaluation import Evaluation, Groups
 
 # Classes that an estimate lists at most, and groups of classes confused with each other.
 _WEAKEST, _GROUPS = 10, 5
@@ -111,7 +111,28 @@ def print_evaluation(result: Evaluation) -> None:
     for group in result.confused_groups()[:_GROUPS]:
         members = printable(", ".join(map(str, group.names)))
         print(f"confused with each other: {members} ({group.share:.1f} % of their images)")
+    print_kept_together(result.kept_together)
+    _print_unknown(result)
     print_seconds(result.seconds)
+
+
+def print_kept_together(groups: Groups | None) -> None:
+    """Say which images were kept on one side of every split."""
+    if groups is not None:
+        print(f"{groups} kept together")
+
+
+def print_tested(result: Evaluation) -> None:
+    """Print the accuracy on the test images of a folder with train/ and test/."""
+    print(f"accuracy {result.mean:.1f} % on {plural(result.images, 'test image')}")
+    _print_unknown(result)
+
+
+def _print_unknown(result: Evaluation) -> None:
+    if result.unknown:
+        names = sorted(result.unknown, key=natural_key)
+        found = ", ".join(f"{printable(name)} ({result.unknown[name]})" for name in names)
+        print(f"not tested, since the model does not know these classes: {found}")
 
 
 def _accuracy(result: Evaluation) -> str:
@@ -199,10 +220,12 @@ def print_confusion(result: Evaluation) -> None:
     from rich.table import Table
 
     table = Table("true class, predicted as (%)", box=None, pad_edge=False)
-    for name in result.class_names:
+    order = sorted(enumerate(result.class_names), key=lambda item: natural_key(item[1]))
+    for _, name in order:
         table.add_column(text(name), justify="right")
-    for name, row in zip(result.class_names, result.confusion.tolist(), strict=True):
-        table.add_row(text(name), *(f"{100 * count / sum(row):.1f}" for count in row))
+    for i, name in order:
+        row = result.confusion[i]
+        table.add_row(text(name), *(f"{100 * row[j] / row.sum():.1f}" for j, _ in order))
     print_rich(table)
 
 

@@ -1,6 +1,7 @@
 """Evaluation: how good a classifier is, measured on images it was not trained on."""
 
 from .estimates import Training, train_with_estimate
+from .groups import Groups, count_leaks, find_groups, name_groups
 from .mistakes import Mistake, find_mistakes, most_confident
 from .predictions import COLUMNS, Prediction, list_predictions, prediction_rows, rounded
 from .protocol import SHARED_STAGES, evaluate, evaluate_all, score_model
@@ -23,6 +24,7 @@ __all__ = [
     "ClassMetrics",
     "ConfusedGroup",
     "Evaluation",
+    "Groups",
     "Mistake",
     "Prediction",
     "Review",
@@ -32,11 +34,14 @@ __all__ = [
     "Tuning",
     "class_accuracies",
     "count_confusions",
+    "count_leaks",
     "evaluate",
     "evaluate_all",
+    "find_groups",
     "find_mistakes",
     "list_predictions",
     "most_confident",
+    "name_groups",
     "prediction_rows",
     "review",
     "rounded",

@@ -17,6 +17,7 @@ from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import SVM, stratified_folds
 from ..training import as_seed, fit_together
+from .groups import Groups
 from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
 from .unreadable import without_unreadable
@@ -36,7 +37,7 @@ def train_with_estimate(
     estimate: bool = True,
     stages: Stages | None = None,
     max_skipped: float = 0.0,
-    groups: Sequence[Any] | None = None,
+    groups: Groups | None = None,
     mistakes: bool = False,
 ) -> Training:
     """Fit a classifier to all images, and estimate how good it is.
@@ -46,19 +47,19 @@ def train_with_estimate(
     Descriptors, codebook and vectors are those of all images, without their
     labels. There is none where it is not asked for, where classes have one image
     each, or where an encoder learned from the labels. It joins the classifier's
-    ``summary_``. ``max_skipped`` is that of :func:`lrrspm.evaluation.evaluate`;
-    with ``mistakes``, the machines that made the most confident ones are kept.
+    ``summary_``. ``max_skipped`` and ``groups`` are those of
+    :func:`lrrspm.evaluation.evaluate`; with ``mistakes``, the machines that made the
+    most confident ones are kept.
     """
     stages = stages or Stages()
+    everyone, all_labels = paths, np.asarray(labels)
     store = FeatureStore(classifier.cache)
     if any(channel.encoder.uses_labels for channel in classifier.new_channels()):
         estimate = False
-    group_of = None if groups is None else dict(zip(paths, groups, strict=True))
 
-    def train(
-        paths: Sequence[str], y: NDArray[Any], skip: bool
-    ) -> tuple[Training | None, dict[int, str]]:
-        own = None if group_of is None else np.array([group_of[path] for path in paths])
+    def train(used: NDArray[np.int64], skip: bool) -> tuple[Training | None, dict[int, str]]:
+        paths, y = [everyone[i] for i in used], all_labels[used]
+        own = None if groups is None else groups.numbers[used]
         folds = stratified_folds(y, as_seed(classifier.random_state), own)
         machines: dict[int, SVM] = {}
         with open_engine(classifier.n_jobs) as engine:
@@ -83,6 +84,7 @@ def train_with_estimate(
             dict(stages.seconds),
             _find_mistakes(classifier, machines, paths, y, scores, folds),
             parameters=describe_parameters(classifier),
+            kept_together=groups,
         )
         low, high = found.interval
         classifier.summary_["estimate"] = {

@@ -13,6 +13,7 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import confusion_matrix
 
 if TYPE_CHECKING:
+    from .groups import Groups
     from .mistakes import Mistake
     from .predictions import Prediction
 
@@ -87,6 +88,10 @@ class Evaluation:
     skipped : list of Skipped
     parameters : dict
         Parameters of the classifier and of the protocol.
+    kept_together : Groups or None
+        Images that were kept on one side of every split.
+    unknown : dict of str to int
+        Images of each class that the model was not trained on; not tested.
     left_out : list of LeftOut
         See ``when`` of :class:`lrrspm.Channel`.
     predictions : list of Prediction
@@ -100,6 +105,8 @@ class Evaluation:
     mistakes: list[Mistake] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
+    kept_together: Groups | None = None
+    unknown: dict[str, int] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     predictions: list[Prediction] = field(default_factory=list)
 
@@ -215,6 +222,8 @@ class Evaluation:
             "class_names": self.class_names,
             **({"left_out": [one.to_json() for one in self.left_out]} if self.left_out else {}),
             **({"parameters": self.parameters} if self.parameters else {}),
+            **({"kept_together": self.kept_together.to_json()} if self.kept_together else {}),
+            **({"unknown_classes": self.unknown} if self.unknown else {}),
         }
 
 

@@ -108,8 +108,8 @@ def read_image(
     Parameters
     ----------
     path : path
-        A JPEG, PNG, WebP, BMP, TIFF, GIF (first frame) or PGM/PPM file; the
-        content decides, not the name.
+        A JPEG, PNG, WebP, BMP, TIFF, GIF (first frame), PGM/PPM or AVIF file,
+        or HEIC with the extra ``heif``; the content decides, not the name.
     max_side : int or None
         An image whose longer side is over this is shrunk by
         ``s = max_side / longer side``; smaller ones stay as they are. None

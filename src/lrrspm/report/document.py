@@ -27,6 +27,7 @@ _PAIRS = 15
 _FINDINGS, _PATHS, _SKIPPED = 10, 4, 50
 
 _STAGES = {
+    "compare": "looking for near copies",
     "restart": "lost when unreadable images turned up",
     "store": "looking up results in the cache",
     "read": "reading and decoding images",
