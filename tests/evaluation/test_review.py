@@ -12,10 +12,8 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from lrrspm import ImageClassifier, LRREncoder, config, find_images
-from lrrspm.cli.review import _near_copies
-from lrrspm.evaluation import review
+from lrrspm.evaluation import Groups, review
 from lrrspm.evaluation.review import COLUMNS, COPY, OUTLIER, WRONG, judge_images
-from lrrspm.images.auditing import Finding
 from tests.conftest import draw
 from tests.report.reports import parse, run
 
@@ -61,9 +59,9 @@ def test_workers_and_store_change_nothing(mixed, tmp_path):
 def test_near_copies_judge_each_other_in_no_fold(mixed):
     paths, labels = find_images(mixed)
     pair = [i for i, path in enumerate(paths) if path.endswith(("dots/05.png", "twice.png"))]
-    groups = list(range(len(paths)))
-    groups[pair[1]] = groups[pair[0]]
-    found = review(paths, labels, small(), groups)
+    numbers = np.arange(len(paths))
+    numbers[pair[1]] = numbers[pair[0]]
+    found = review(paths, labels, small(), Groups(numbers, "near copy"))
     ((one, other),) = found.copies
     assert (one.label, other.label) == ("along", "dots")
     # Neither was learned from, so both look like what they are.
@@ -127,15 +125,6 @@ def test_judging_is_that_of_the_naive_twin(data):
     assert found.tested == n - np.isnan(chances[:, 0]).sum()
     assert all(one.why == (OUTLIER,) for one in found.outliers)
     assert len({one.path for one in found.suspects}) == len(found.suspects)
-
-
-def test_copies_of_copies_are_one_group():
-    findings = [
-        Finding("copy", ["a", "c"], ""),
-        Finding("near copy across classes", ["b", "c"], ""),
-        Finding("tiny", ["d"], ""),
-    ]
-    assert _near_copies(["a", "b", "c", "d"], findings) == [0, 0, 0, 3]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,14 +10,17 @@ import typer
 from .. import config
 from .._support.text import plural
 from .app import command, report_skipped, typed
+from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
     ImageFolder,
     Jobs,
     Json,
+    LabelColumn,
     MethodName,
     OnErrorLimited,
+    PathColumn,
     Penalty,
     Seed,
     check_ending,
@@ -53,6 +55,8 @@ def review(
             "probability_of_suggested, why.",
         ),
     ] = None,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
     seed: Seed = config.SEED,
@@ -77,7 +81,6 @@ def review(
     from ..classifier import ImageClassifier
     from ..evaluation import review as find
     from ..evaluation.review import COLUMNS
-    from ..images import audit, find_images
     from ..report import write_review
 
     if method == ALL:
@@ -89,11 +92,13 @@ def review(
     classifier = ImageClassifier(
         method=method, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
     )
-    paths, labels = find_images(folder)
+    images = find_training(folder, path_column, label_column)
     with progress() as listener:
         stages = Stages(listener)
-        groups = _near_copies(paths, audit(folder, jobs, stages)["findings"])
-        found = find(paths, labels, classifier, groups, stages, most_skipped(on_error))
+        groups = keep_together(images, folder, None, True, jobs, stages, cache)
+        found = find(
+            images.paths, images.labels, classifier, groups, stages, most_skipped(on_error)
+        )
         if output is not None:
             write_review(output, found, f"Review of {folder}", typed(context), stages)
     if table is not None:
@@ -111,18 +116,7 @@ def review(
         _print_review(found)
         print_written(output)
         print_written(table)
-    report_skipped(found.skipped, len(paths))
-
-
-def _near_copies(paths: Sequence[str], findings: Sequence[Any]) -> list[int]:
-    """Number the groups of copies and near copies that an audit found."""
-    place = {path: number for number, path in enumerate(paths)}
-    groups = list(range(len(paths)))
-    for finding in findings:
-        if "copy" in finding.kind:
-            known = {groups[place[path]] for path in finding.paths}
-            groups = [min(known) if number in known else number for number in groups]
-    return groups
+    report_skipped(found.skipped, len(images.paths))
 
 
 def _row(one: Suspect) -> dict[str, Any]:
