@@ -1,4 +1,4 @@
-"""Text that people read: names made safe to print."""
+"""Text that people read: names made safe to print, counts, probabilities."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def natural_key(name: object) -> tuple[object, ...]:
     numbers = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in pieces[1::2]]
     letters = [piece.casefold() for piece in pieces[::2]]
     return tuple(zip(letters, [*numbers, (-1, "")], strict=True)), str(name)
+
+
+def percent(probability: float) -> str:
+    """Return a probability in percent; neither 0 nor 100 unless it is."""
+    if 0 < probability < 0.0005:
+        return "< 0.1 %"
+    if 0.9995 <= probability < 1:
+        return "> 99.9 %"
+    return f"{100 * probability:.1f} %"

@@ -72,13 +72,15 @@ class FeatureStore:
         return list(ordered_map(self.digest, images, executor))
 
     def digest(self, image: Any) -> str | None:
+        """Return what :meth:`identify` does; None without a folder."""
+        return None if self._folder is None else self.identify(image)
+
+    def identify(self, image: Any) -> str | None:
         """Return the SHA-256 of a file, or of an array with its type and shape.
 
-        None without a folder, and for files that cannot be read. A file is read
-        again only if its size, times or inode have changed.
+        None for files that cannot be read. A file is read again only if its size,
+        times or inode have changed.
         """
-        if self._folder is None:
-            return None
         if isinstance(image, np.ndarray):
             return digest_array(image)
         signature = file_signature(image)

@@ -1,6 +1,7 @@
 """The commands. Each reads its arguments, calls the library and prints the result."""
 
 from . import (
+    add,
     audit,
     cache,
     datasets,
@@ -18,6 +19,6 @@ from . import (
 from .app import app
 
 __all__ = [
-    "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
+    "add", "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
     "predict", "review", "serve", "train", "tune",
 ]  # fmt: skip

@@ -72,6 +72,24 @@ CacheFolder = Annotated[
 ]
 
 
+def _check_probability(value: float | None) -> float | None:
+    if value is not None and not 0 <= value <= 1:  # neither is NaN
+        raise typer.BadParameter(f"expected a probability from 0 to 1, got {value:g}")
+    return value
+
+
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        "--min-confidence",
+        metavar="P",
+        callback=_check_probability,
+        help="Call an image unknown if its best class is less likely than P, from 0 to 1, or if "
+        "it is unlike the training images.",
+    ),
+]
+
+
 class OnError(StrEnum):
     """What to do with an image that cannot be read."""
 
@@ -196,6 +214,22 @@ def check_ending(target: Path, option: str, what: str, *endings: str) -> None:
             f"{what}; the name must end in {' or '.join(endings)}, got {printable(target)}",
             param_hint=option,
         )
+
+
+def check_replaced(output: Path) -> None:
+    """Refuse to overwrite a file that is no model: it may be precious."""
+    from ..modelfile import ModelFileError, open_model
+
+    if not output.is_file() or not output.stat().st_size:
+        return
+    try:
+        with open_model(output):
+            pass
+    except ModelFileError:
+        raise typer.BadParameter(
+            f"{printable(output)} exists and is not a model; give another name",
+            param_hint="--output",
+        ) from None
 
 
 def most_skipped(on_error: OnError | None) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from .._support.text import percent
 from .app import command, report_skipped
 from .options import CacheFolder, Jobs, Json, ModelPath, OnError, OnErrorSkip, PathColumn
 from .predictions import check_predictions
@@ -201,5 +202,5 @@ def _print_table(answers: list[Answer]) -> None:
         for place, (label, probability, _) in enumerate(answer.best):
             path = answer.path if answer.known and not place else ""
             shown = label if answer.known else f"perhaps {label}"
-            table.add_row(text(path), text(shown), f"{100 * probability:.0f} %")
+            table.add_row(text(path), text(shown), percent(probability))
     print_rich(table)

@@ -70,8 +70,8 @@ def review(
     Finds labels with a probability below 5 % according to models trained without
     the image, ranked by that probability; near copies with different labels; and
     outliers, the 1 % of the images that resemble the classes least. With 5 % of the
-    labels of 15 scenes changed, it finds nine in ten of them, and about three in ten
-    that it lists are right after all: look before you change anything.
+    labels of 15 scenes changed, it finds nine in ten of them, and a quarter of what it
+    lists is right after all: look before you change anything.
 
     Example: lrrspm review images -o review.html
     """

@@ -28,6 +28,7 @@ from .options import (
     Penalty,
     ReportPath,
     Seed,
+    check_replaced,
     most_skipped,
     parse_weights,
 )
@@ -160,19 +161,3 @@ def train(
         print(f"next: lrrspm predict {printable(output)} IMAGE...")
     warn_about_rare(summary)
     report_skipped(skipped, len(images.paths))
-
-
-def check_replaced(output: Path) -> None:
-    """Refuse to overwrite a file that is no model: it may be precious."""
-    from ..modelfile import ModelFileError, open_model
-
-    if not output.is_file() or not output.stat().st_size:
-        return
-    try:
-        with open_model(output):
-            pass
-    except ModelFileError:
-        raise typer.BadParameter(
-            f"{printable(output)} exists and is not a model; give another name",
-            param_hint="--output",
-        ) from None

@@ -25,10 +25,10 @@ from .options import (
     OnErrorLimited,
     PathColumn,
     Seed,
+    check_replaced,
     most_skipped,
 )
 from .terminal import print_estimate, print_json, print_rich, progress
-from .train import check_replaced
 
 if TYPE_CHECKING:
     from ..evaluation import Tuning

@@ -18,6 +18,7 @@ from ..modelfile import describe_parameters
 from ..pipeline import Engine, open_engine
 from ..svm import predict_labels
 from ..training import Tested, Trained, fit_together, score_members
+from .certainty import Certainty, join, measure_certainty
 from .groups import COMPARE, Groups
 from .mistakes import Mistake, find_mistakes, most_confident
 from .predictions import Prediction, list_predictions
@@ -197,6 +198,7 @@ class _Test:
         self._names = np.unique(y)
         self._confusions: list[NDArray[np.int64]] = []
         self._mistakes: list[Mistake] = []
+        self._certainties: list[Certainty] = []
         self._left_out: list[LeftOut] = []
         self._predictions: list[Prediction] = []
         self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
@@ -213,6 +215,9 @@ class _Test:
         truth, scores = self._y[test], tested.scores
         predicted = predict_labels(model.classes_, scores)
         self._confusions.append(count_confusions(self._names, truth, predicted))
+        self._certainties.append(
+            measure_certainty(model, scores, np.searchsorted(model.classes_, truth))
+        )
         given = model.features_.new_channels()
         for place, reason in model.features_.left_out_.items():
             name = type(given[place].descriptor).__name__
@@ -234,6 +239,7 @@ class _Test:
         mistakes = most_confident(self._mistakes)
         return Evaluation(
             self._names.tolist(), self._confusions, len(self._y), own, mistakes,
+            certainty=join(self._certainties),
             left_out=self._left_out,
             predictions=self._predictions,
         )  # fmt: skip
@@ -277,4 +283,7 @@ def score_model(
         describe_parameters(classifier),
         predictions=list_predictions(classifier, tested, truth, scores),
         unknown=dict(unknown),
+        certainty=measure_certainty(
+            classifier, scores, np.array([names.index(name) for name in truth])
+        ),
     )

@@ -13,6 +13,7 @@ from scipy.spatial.distance import squareform
 from sklearn.metrics import confusion_matrix
 
 if TYPE_CHECKING:
+    from .certainty import Certainty
     from .groups import Groups
     from .mistakes import Mistake
     from .predictions import Prediction
@@ -92,6 +93,8 @@ class Evaluation:
         Images that were kept on one side of every split.
     unknown : dict of str to int
         Images of each class that the model was not trained on; not tested.
+    certainty : Certainty or None
+        How sure the predictions were.
     left_out : list of LeftOut
         See ``when`` of :class:`lrrspm.Channel`.
     predictions : list of Prediction
@@ -107,6 +110,7 @@ class Evaluation:
     parameters: dict[str, Any] = field(default_factory=dict)
     kept_together: Groups | None = None
     unknown: dict[str, int] = field(default_factory=dict)
+    certainty: Certainty | None = None
     left_out: list[LeftOut] = field(default_factory=list)
     predictions: list[Prediction] = field(default_factory=list)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from PIL import Image
 
+from .._support.text import percent
 from ..evaluation.mistakes import Mistake
 from ..images import ImageError, read_thumbnail
 from .draw import evidence_limit, lay_over
@@ -25,8 +26,8 @@ def show(mistake: Mistake) -> dict[str, Any]:
         "split": mistake.split,
         "label": str(mistake.label),
         "predicted": str(mistake.predicted),
-        "score": _signed(mistake.score),
-        "true_score": _signed(mistake.true_score),
+        "probability": percent(mistake.probability),
+        "true_probability": percent(mistake.true_probability),
         "error": "",
     }
     try:
@@ -39,10 +40,6 @@ def show(mistake: Mistake) -> dict[str, Any]:
     limit = evidence_limit(*maps)
     wrong, right = (as_jpeg(lay_over(image, map, limit)) for map in maps)
     return {**shown, "image": as_jpeg(image), "wrong": wrong, "right": right}
-
-
-def _signed(score: float) -> str:
-    return f"{score:+.2f}".replace("-", "\N{MINUS SIGN}")
 
 
 def as_jpeg(image: Image.Image) -> str:

@@ -136,6 +136,15 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(values)
 
 
+def script(name: str) -> dict[str, Markup | str]:
+    """Return a script among the templates, and the digest by which a page may run it alone."""
+    environment = _environment()
+    assert environment.loader is not None
+    source, *_ = environment.loader.get_source(environment, name)
+    digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+    return {"script": Markup(source), "script_digest": digest}
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -146,22 +155,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "marks": _marks, "data_uri": data_uri, "digest": _digest, "plural": plural,
-    }  # fmt: skip
+    environment.filters |= {"marks": _marks, "data_uri": data_uri, "plural": plural}
     return environment
-
-
-def script(name: str) -> Markup:
-    """Return a script of the templates, for a page's ``script``; no other runs there."""
-    loader = _environment().loader
-    assert loader is not None
-    return Markup(loader.get_source(_environment(), name)[0])
-
-
-def _digest(text: str) -> str:
-    """Return the SHA-256 that a page's policy names its script by."""
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 _CODE = re.compile(r"`([^`]+)`")

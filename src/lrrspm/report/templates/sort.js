@@ -1,33 +1,26 @@
-"use strict";
-
-// A click on a column's name sorts by it, another one the other way round.
+// Sort a table by the column whose heading is pressed; words from a to z, numbers from the least.
 for (const table of document.querySelectorAll("table.sortable")) {
+  const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
-    if (!head.textContent.trim()) return;
+    if (!head.textContent) return;
     const button = document.createElement("button");
     button.type = "button";
     button.append(...head.childNodes);
-    button.addEventListener("click", () => sort(table, heads, column));
     head.append(button);
+    button.addEventListener("click", () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const rows = [...body.rows].map((row) => [row.cells[column].textContent.trim(), row]);
+      rows.sort(([a], [b]) => (up ? 1 : -1) * compare(a, b));
+      body.append(...rows.map(([, row]) => row));
+    });
   });
 }
 
-function sort(table, heads, column) {
-  const up = heads[column].getAttribute("aria-sort") !== "ascending";
-  for (const head of heads) head.removeAttribute("aria-sort");
-  heads[column].setAttribute("aria-sort", up ? "ascending" : "descending");
-  const rows = [...table.tBodies[0].rows].map(row => [key(row.cells[column]), row]);
-  rows.sort(([a], [b]) => (up ? compare(a, b) : compare(b, a)));
-  table.tBodies[0].append(...rows.map(([, row]) => row));
-}
-
-function key(cell) {
-  const text = cell.textContent.trim();
-  return /^[\d,.]+( \u00b1 [\d.]+)?$/.test(text) ? parseFloat(text.replaceAll(",", "")) : text;
-}
-
 function compare(a, b) {
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a).localeCompare(String(b), undefined, { numeric: true });
+  const [x, y] = [a, b].map((text) => parseFloat(text.replaceAll(",", "")));
+  if (Number.isNaN(x) || Number.isNaN(y)) return a.localeCompare(b, "en", { numeric: true });
+  return x - y;
 }
