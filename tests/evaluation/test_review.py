@@ -15,7 +15,7 @@ from lrrspm import ImageClassifier, LRREncoder, config, find_images
 from lrrspm.evaluation import Groups, review
 from lrrspm.evaluation.review import COLUMNS, COPY, OUTLIER, WRONG, judge_images
 from tests.conftest import draw
-from tests.report.reports import parse, run
+from tests.report.reports import Parsed, run
 
 
 def small(**parameters):
@@ -137,7 +137,8 @@ def reviewed(mixed, tmp_path_factory):
     assert sorted(mixed.rglob("*")) == before
     with (place / "r.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return json.loads(done.stdout), parse(place / "r.html"), rows
+    page = Parsed((place / "r.html").read_text())
+    return json.loads(done.stdout), page, rows
 
 
 def test_command_finds_what_was_moved(reviewed):
@@ -147,6 +148,17 @@ def test_command_finds_what_was_moved(reviewed):
     assert why["twice.png"] == [WRONG, COPY]
     assert len(found["copies"]) == 1
     assert found["counts"][COPY] == 2
+
+
+def test_page_fetches_and_runs_nothing(reviewed):
+    _, page, _ = reviewed
+    assert page.named("meta")[1]["content"].startswith("default-src 'none'; img-src data:; style")
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in page.tags}
+    images = page.named("img")
+    assert images
+    assert all(image["src"].startswith("data:image/jpeg;") for image in images)
+    anchors = [link["href"] for link in page.named("a")]
+    assert anchors == [f"#{one['id']}" for one in page.named("h2")]
 
 
 def test_csv_and_page_are_those_of_the_json(reviewed):
