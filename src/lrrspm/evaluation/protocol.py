@@ -34,7 +34,7 @@ def evaluate(
     paths: Sequence[str],
     labels: Sequence[str],
     classifier: ImageClassifier,
-    train_per_class: int = config.TRAIN_PER_CLASS,
+    train_per_class: float | None = None,
     splits: int = config.SPLITS,
     shared_codebook: bool = False,
     seed: int = config.SEED,
@@ -51,8 +51,9 @@ def evaluate(
     paths, labels : sequences of N strings
     classifier : ImageClassifier
         Unfitted; each split trains a clone of it with a seed of its own.
-    train_per_class : int
-        Training images per class; all others are test images.
+    train_per_class : float or None
+        Training images per class, or below 1 a share of each class; all others are
+        test images. None is 100, but at most 0.8 of a class.
     splits : int
     shared_codebook : bool
         One codebook from all images, test images included (the paper's way),
@@ -89,7 +90,7 @@ def evaluate_all(
     paths: Sequence[str],
     labels: Sequence[str],
     classifiers: Sequence[ImageClassifier],
-    train_per_class: int = config.TRAIN_PER_CLASS,
+    train_per_class: float | None = None,
     splits: int = config.SPLITS,
     shared_codebook: bool = False,
     seed: int = config.SEED,
