@@ -13,7 +13,7 @@ from lrrspm.paper.results import Results
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday
+from . import everyday, review
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
 from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
@@ -24,6 +24,7 @@ PAGES = tuple(
         "README.md",
         "docs/paper.md",
         "docs/everyday.md",
+        "docs/review.md",
         "docs/speed.md",
         "docs/evidence.md",
         "docs/beyond.md",
@@ -72,6 +73,7 @@ def tables() -> dict[str, str]:
         "presets": presets_table(),
         "folders": folders_table(),
         "everyday": everyday.table(),
+        "review": review.table(),
         "costs": costs_table(),
         "peers": peers_table(),
     }

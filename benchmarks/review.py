@@ -11,6 +11,7 @@ The peers rank the same probabilities; cleanlab also has a list of its own, as h
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ from lrrspm.svm import (
     stratified_folds,
 )
 
-from ._measure import figure, measure, show
+from ._measure import RESULTS, describe_source, figure, measure, show
 from .beyond import load
 
 SHARE = 0.05
@@ -129,6 +130,22 @@ def _list(listed: NDArray[np.bool_], changed: NDArray[np.bool_]) -> dict[str, fl
         "recall": hits / int(changed.sum()),
         "share": float(listed.mean()),
     }
+
+
+def table() -> str:
+    """Return the rows that were measured, in Markdown."""
+    content = json.loads((RESULTS / "review.json").read_text())
+    lines = [
+        "| images (per class) | ranking or list | listed, % | precision, % | recall, % |",
+        "|---|---|---|---|---|",
+    ]
+    for row in content["result"]["rows"]:
+        share = row.get("share", content["result"]["share"])
+        numbers = (f"{100 * value:.1f}" for value in (share, row["precision"], row["recall"]))
+        lines.append(f"| {row['set']} | {row['what']} | " + " | ".join(numbers) + " |")
+    environment = content["environment"]
+    source = f"{describe_source(environment)}, cleanlab {environment['peers']['cleanlab']}"
+    return "\n".join([*lines, "", f"From `benchmarks/results/review.json`: {source}."])
 
 
 def run() -> dict[str, Any]:

@@ -89,6 +89,7 @@ def test_make_targets_exist():
     [
         ("README.md", {"folders"}),
         ("docs/everyday.md", {"everyday"}),
+        ("docs/review.md", {"review"}),
         ("docs/paper.md", {"accuracy", "methods"}),
         ("docs/speed.md", {"speed", "coding"}),
         ("docs/evidence.md", {"evidence"}),

@@ -111,7 +111,7 @@ FOLDS = 10
 DOUBTED = 0.05
 """Probability of a label below which ``review`` takes it for wrong.
 
-With 5 % of the labels of 15-Scene changed, 93 % of these and 2 % of the others fall below."""
+With 5 % of the labels of 15-Scene changed, 91 % of these and 2 % of the others fall below."""
 
 FEW_TESTED = 10
 """Test images per class; an accuracy that rests on fewer is called a rough guess."""

@@ -12,12 +12,10 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 
 from lrrspm import ImageClassifier, LRREncoder, config, find_images
-from lrrspm.cli.review import _near_copies
-from lrrspm.evaluation import review
+from lrrspm.evaluation import Groups, review
 from lrrspm.evaluation.review import COLUMNS, COPY, OUTLIER, WRONG, judge_images
-from lrrspm.images.auditing import Finding
 from tests.conftest import draw
-from tests.report.reports import parse, run
+from tests.report.reports import Parsed, run
 
 
 def small(**parameters):
@@ -61,9 +59,9 @@ def test_workers_and_store_change_nothing(mixed, tmp_path):
 def test_near_copies_judge_each_other_in_no_fold(mixed):
     paths, labels = find_images(mixed)
     pair = [i for i, path in enumerate(paths) if path.endswith(("dots/05.png", "twice.png"))]
-    groups = list(range(len(paths)))
-    groups[pair[1]] = groups[pair[0]]
-    found = review(paths, labels, small(), groups)
+    numbers = np.arange(len(paths))
+    numbers[pair[1]] = numbers[pair[0]]
+    found = review(paths, labels, small(), Groups(numbers, "near copy"))
     ((one, other),) = found.copies
     assert (one.label, other.label) == ("along", "dots")
     # Neither was learned from, so both look like what they are.
@@ -129,15 +127,6 @@ def test_judging_is_that_of_the_naive_twin(data):
     assert len({one.path for one in found.suspects}) == len(found.suspects)
 
 
-def test_copies_of_copies_are_one_group():
-    findings = [
-        Finding("copy", ["a", "c"], ""),
-        Finding("near copy across classes", ["b", "c"], ""),
-        Finding("tiny", ["d"], ""),
-    ]
-    assert _near_copies(["a", "b", "c", "d"], findings) == [0, 0, 0, 3]
-
-
 @pytest.fixture(scope="module")
 def reviewed(mixed, tmp_path_factory):
     """Run the command; return its JSON, its parsed page and the rows of its CSV file."""
@@ -148,7 +137,8 @@ def reviewed(mixed, tmp_path_factory):
     assert sorted(mixed.rglob("*")) == before
     with (place / "r.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return json.loads(done.stdout), parse(place / "r.html"), rows
+    page = Parsed((place / "r.html").read_text())
+    return json.loads(done.stdout), page, rows
 
 
 def test_command_finds_what_was_moved(reviewed):
@@ -158,6 +148,17 @@ def test_command_finds_what_was_moved(reviewed):
     assert why["twice.png"] == [WRONG, COPY]
     assert len(found["copies"]) == 1
     assert found["counts"][COPY] == 2
+
+
+def test_page_fetches_and_runs_nothing(reviewed):
+    _, page, _ = reviewed
+    assert page.named("meta")[1]["content"].startswith("default-src 'none'; img-src data:; style")
+    assert not {"script", "link", "iframe", "object", "base"} & {tag for tag, _ in page.tags}
+    images = page.named("img")
+    assert images
+    assert all(image["src"].startswith("data:image/jpeg;") for image in images)
+    anchors = [link["href"] for link in page.named("a")]
+    assert anchors == [f"#{one['id']}" for one in page.named("h2")]
 
 
 def test_csv_and_page_are_those_of_the_json(reviewed):

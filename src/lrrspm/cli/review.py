@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,14 +10,17 @@ import typer
 from .. import config
 from .._support.text import plural
 from .app import command, report_skipped, typed
+from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
     ImageFolder,
     Jobs,
     Json,
+    LabelColumn,
     MethodName,
     OnErrorLimited,
+    PathColumn,
     Penalty,
     Seed,
     check_ending,
@@ -30,7 +30,7 @@ from .report import print_written
 from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
-    from ..evaluation import Review
+    from ..evaluation import Review, Suspect
 
 # Images that are listed in the terminal.
 _LISTED = 20
@@ -55,6 +55,8 @@ def review(
             "probability_of_suggested, why.",
         ),
     ] = None,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
     seed: Seed = config.SEED,
@@ -68,16 +70,17 @@ def review(
     Finds labels with a probability below 5 % according to models trained without
     the image, ranked by that probability; near copies with different labels; and
     outliers, the 1 % of the images that resemble the classes least. With 5 % of the
-    labels of 15 scenes changed, it finds nine in ten of them, and about three in ten
-    that it lists are right after all: look before you change anything.
+    labels of 15 scenes changed, it finds nine in ten of them, and a quarter of what it
+    lists is right after all: look before you change anything.
 
     Example: lrrspm review images -o review.html
     """
-    from .._support.files import check_target, write_atomically
+    from .._support.files import check_target
+    from .._support.rows import write_rows
     from .._support.stages import Stages
     from ..classifier import ImageClassifier
     from ..evaluation import review as find
-    from ..images import audit, find_images
+    from ..evaluation.review import COLUMNS
     from ..report import write_review
 
     if method == ALL:
@@ -89,15 +92,17 @@ def review(
     classifier = ImageClassifier(
         method=method, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
     )
-    paths, labels = find_images(folder)
+    images = find_training(folder, path_column, label_column)
     with progress() as listener:
         stages = Stages(listener)
-        groups = _near_copies(paths, audit(folder, jobs, stages)["findings"])
-        found = find(paths, labels, classifier, groups, stages, most_skipped(on_error))
+        groups = keep_together(images, folder, None, True, jobs, stages, cache)
+        found = find(
+            images.paths, images.labels, classifier, groups, stages, most_skipped(on_error)
+        )
         if output is not None:
             write_review(output, found, f"Review of {folder}", typed(context), stages)
     if table is not None:
-        write_atomically(table, _csv(found).encode(errors="surrogateescape"))
+        write_rows(table, COLUMNS, map(_row, found.suspects))
     if as_json:
         written = {"html": output, "csv": table}
         print_json(
@@ -111,38 +116,15 @@ def review(
         _print_review(found)
         print_written(output)
         print_written(table)
-    report_skipped(found.skipped, len(paths))
+    report_skipped(found.skipped, len(images.paths))
 
 
-def _near_copies(paths: Sequence[str], findings: Sequence[Any]) -> list[int]:
-    """Number the groups of copies and near copies that an audit found."""
-    place = {path: number for number, path in enumerate(paths)}
-    groups = list(range(len(paths)))
-    for finding in findings:
-        if "copy" in finding.kind:
-            known = {groups[place[path]] for path in finding.paths}
-            groups = [min(known) if number in known else number for number in groups]
-    return groups
-
-
-def _csv(found: Review) -> str:
-    """Return a header and one row per image."""
-    from ..evaluation.review import COLUMNS
-
-    target = io.StringIO()
-    writer = csv.DictWriter(target, COLUMNS)
-    writer.writeheader()
-    for one in found.suspects:
-        chances = {
-            name: f"{value:.6f}"
-            for name in ("probability_of_label", "probability_of_suggested")
-            if (value := getattr(one, name)) is not None
-        }
-        writer.writerow(
-            {"path": one.path, "label": one.label, "suggested": one.suggested, **chances,
-             "why": "; ".join(one.why)}
-        )  # fmt: skip
-    return target.getvalue()
+def _row(one: Suspect) -> dict[str, Any]:
+    """Return the row of an image in a CSV file."""
+    row = one.to_json()
+    for name in ("probability_of_label", "probability_of_suggested"):
+        row[name] = None if row[name] is None else round(row[name], 6)
+    return {**row, "why": "; ".join(one.why)}
 
 
 def _print_review(found: Review) -> None:

@@ -13,12 +13,17 @@ import typer
 from .. import config
 from .._support.text import plural, printable
 from .app import command, report_skipped
+from .folders import find_training, keep_together
 from .options import (
     CacheFolder,
+    Group,
     ImageFolder,
     Jobs,
     Json,
+    LabelColumn,
+    NearCopies,
     OnErrorLimited,
+    PathColumn,
     Seed,
     check_replaced,
     most_skipped,
@@ -47,6 +52,10 @@ def tune(
             help="Start nothing that would take longer. Training the winner comes on top.",
         ),
     ] = config.BUDGET,
+    group: Group = None,
+    near_copies: NearCopies = True,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
@@ -67,28 +76,32 @@ def tune(
     from .._support.stages import Stages
     from ..evaluation import train_with_estimate
     from ..evaluation import tune as search
-    from ..images import find_images, warn_about
 
     if output is not None:
         check_target(output)
         check_replaced(output)
-    paths, labels = find_images(folder)
-    warn_about(paths, labels)
+    images = find_training(folder, path_column, label_column)
+    paths, labels = images.part(test=False)
     # The winner's vectors are taken from the store when it is trained.
     with TemporaryDirectory(prefix="lrrspm-") as own, progress() as listener:
         stages, store = Stages(listener), cache or Path(own)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
+        groups = None if groups is None else groups.first(len(paths))
         found = search(
-            paths, labels, budget=budget, seed=seed, n_jobs=jobs, cache=store, stages=stages,
-            max_skipped=most_skipped(on_error),
+            paths, labels, budget=budget, seed=seed, n_jobs=jobs, cache=store, groups=groups,
+            stages=stages, max_skipped=most_skipped(on_error),
         )  # fmt: skip
         summary = None
         if output is not None:
             model = found.winner.classifier(random_state=seed, n_jobs=jobs, cache=store)
-            train_with_estimate(paths, labels, model, True, stages, most_skipped(on_error))
+            train_with_estimate(paths, labels, model, True, stages, most_skipped(on_error), groups)
             model.save(output)
             summary = model.summary_
     typed = ["lrrspm", "train", str(folder), "-o", str(output or "my.lrrspm")]
     typed += found.winner.options() + ([] if seed == config.SEED else ["--seed", str(seed)])
+    columns = {"--group": group, "--path-column": path_column, "--label-column": label_column}
+    typed += [word for flag, name in columns.items() if name is not None for word in (flag, name)]
+    typed += [] if near_copies else ["--no-near-copies"]
     if as_json:
         print_json(
             **found.to_json(),

@@ -17,6 +17,7 @@ from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import familiarity, stratified_folds
 from ..training import as_seed, fit_together
+from .groups import Groups
 from .results import Skipped
 from .unreadable import without_unreadable
 
@@ -105,7 +106,7 @@ def review(
     paths: Sequence[str],
     labels: Sequence[str],
     classifier: ImageClassifier,
-    groups: Sequence[Any] | None = None,
+    groups: Groups | None = None,
     stages: Stages | None = None,
     max_skipped: float = 0.0,
 ) -> Review:
@@ -124,8 +125,8 @@ def review(
     paths, labels : sequences of N strings
     classifier : ImageClassifier
         Unfitted. Its encoders must not learn from labels.
-    groups : sequence of N or None
-        Images with the same entry are near copies.
+    groups : Groups or None
+        Near copies, see :func:`lrrspm.evaluation.find_groups`.
     stages : Stages or None
         Where the seconds are added up.
     max_skipped : float
@@ -141,13 +142,13 @@ def review(
             f"{classifier.method_name} learns its codebook from the labels, so it cannot judge "
             "them; use another method"
         )
-    everyone, all_labels = paths, np.asarray(labels)
-    all_groups = np.arange(len(paths)) if groups is None else np.asarray(groups)
+    all_labels = np.asarray(labels)
+    every = np.arange(len(paths)) if groups is None else groups.numbers
     store = FeatureStore(classifier.cache)
 
     def judge(used: NDArray[np.int64], skip: bool) -> tuple[Review | None, dict[int, str]]:
-        paths, y = [everyone[i] for i in used], all_labels[used]
-        numbers = np.unique(all_groups[used], return_inverse=True)[1]
+        y = all_labels[used]
+        chosen, numbers = [paths[i] for i in used], every[used]
         folds = stratified_folds(y, as_seed(classifier.random_state), numbers)
         if folds.max() < 0:
             raise ValueError(
@@ -155,7 +156,7 @@ def review(
             )
         with open_engine(classifier.n_jobs) as engine:
             trained, skipped = fit_together(
-                [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
+                [classifier], chosen, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,
             )  # fmt: skip
         if skipped:
@@ -168,7 +169,7 @@ def review(
         chances = classifier.probabilities(scores)
         known = familiarity(scores, temperature)
         chances[folds < 0] = known[folds < 0] = np.nan
-        return judge_images(paths, y, classifier.classes_, chances, known, least, numbers), {}
+        return judge_images(chosen, y, classifier.classes_, chances, known, least, numbers), {}
 
     found, left_out = without_unreadable(judge, paths, labels, max_skipped, stages)
     found.skipped, found.parameters = left_out, describe_parameters(classifier)

@@ -22,6 +22,8 @@ from ..methods import PRESETS, find_method, measured
 from ..pipeline import Engine, encode_images, fit_features, open_engine
 from ..pooling import Level, SpatialPyramid
 from ..svm import cross_scores, linear_gram, stratified_folds
+from ..training import learn_weights
+from .groups import Groups
 from .results import Evaluation, Skipped, count_confusions
 from .unreadable import without_unreadable
 
@@ -146,7 +148,7 @@ def tune(
     seed: int = config.SEED,
     n_jobs: int | None = None,
     cache: Any = None,
-    groups: Sequence[Any] | None = None,
+    groups: Groups | None = None,
     stages: Stages | None = None,
     max_skipped: float = 0.0,
 ) -> Tuning:
@@ -167,9 +169,7 @@ def tune(
         left out.
     seed, n_jobs, cache
         As ``random_state``, ``n_jobs`` and ``cache`` of :class:`lrrspm.ImageClassifier`.
-    groups : sequence of N or None
-        Images with the same entry are in one fold.
-    stages, max_skipped
+    groups, stages, max_skipped
         Those of :func:`lrrspm.evaluation.evaluate`.
 
     Returns
@@ -178,20 +178,19 @@ def tune(
     """
     stages = stages or Stages()
     end = time.perf_counter() + budget
-    everyone, all_labels = paths, np.asarray(labels)
-    all_groups = np.arange(len(paths)) if groups is None else np.asarray(groups)
+    all_labels = np.asarray(labels)
+    every = np.arange(len(paths)) if groups is None else groups.numbers
 
     def search(used: NDArray[np.int64], skip: bool) -> tuple[Tuning | None, dict[int, str]]:
-        paths, y = [everyone[i] for i in used], all_labels[used]
+        y = all_labels[used]
         rows = _draw(y, _most_images(methods), seed)
-        own = np.unique(all_groups[used][rows], return_inverse=True)[1]
-        folds = stratified_folds(y[rows], seed, own)
+        folds = stratified_folds(y[rows], seed, every[used[rows]])
         if folds.max() < 0:
             raise ValueError(
                 "tuning needs two classes with two images or more, near copies counted once"
             )
         found = Tuning([], [], len(rows))
-        chosen = [paths[i] for i in rows]
+        chosen = [paths[i] for i in used[rows]]
         with open_engine(n_jobs) as engine:
             trials = _Trials(chosen, y[rows], folds, seed, cache, engine, stages, skip)
             plan = list(_plan(methods, penalties))
@@ -301,9 +300,14 @@ class _Trials:
         if self.skipped:
             return
         kept.close()
+
+        def inspect(_: int, vectors: list[NDArray[Any]]) -> None:
+            learn_weights(features, vectors, self._y, everything, self._engine)
+
         encoded = encode_images(
-            [features], self._paths, self._engine, self._stages, self._skip, self._store, kept
-        )
+            [features], self._paths, self._engine, self._stages, self._skip, self._store, kept,
+            inspect,
+        )  # fmt: skip
         self._vectors, self.skipped = encoded.matrices[0], encoded.skipped
         some = self._paths[:: -(-len(self._paths) // _TIMED)]
         begin = time.perf_counter()
@@ -321,6 +325,8 @@ def keep_levels(
     features: SpatialPyramidFeatures, vectors: NDArray[Any], count: int
 ) -> NDArray[Any]:
     """Return the vectors that features with only their first levels would have, up to rounding.
+
+    The weights of channels stay as they are.
 
     Parameters
     ----------
