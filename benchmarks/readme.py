@@ -13,10 +13,10 @@ from lrrspm.paper.results import Results
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday
+from . import everyday, review
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
-from .beyond_tables import costs_table, folders_table, peers_table, presets_table
+from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
 
 PAGES = tuple(
     ROOT / name
@@ -24,6 +24,7 @@ PAGES = tuple(
         "README.md",
         "docs/paper.md",
         "docs/everyday.md",
+        "docs/review.md",
         "docs/speed.md",
         "docs/evidence.md",
         "docs/beyond.md",
@@ -31,6 +32,9 @@ PAGES = tuple(
         "docs/reliability.md",
     )
 )
+
+# What the package itself says of the presets.
+MEASURED = ROOT / "src" / "lrrspm" / "measured.json"
 
 # Accuracies of LrrSPM in docs/paper.md: a table of the paper, a column of it, a data set.
 ACCURACY = (
@@ -69,6 +73,7 @@ def tables() -> dict[str, str]:
         "presets": presets_table(),
         "folders": folders_table(),
         "everyday": everyday.table(),
+        "review": review.table(),
         "costs": costs_table(),
         "peers": peers_table(),
     }
@@ -148,7 +153,7 @@ def future_table() -> str:
 def speed_table(scripts: tuple[str, ...]) -> str:
     """Return figures of benchmarks with their targets."""
     lines = ["| measured | figure | target |", "|---|---|---|"]
-    contents = {name: _read(name) for name in scripts}
+    contents = {name: _read(name) for name in scripts if (RESULTS / f"{name}.json").exists()}
     shown: dict[str, None] = {}
     for name, content in contents.items():
         for line in content["result"]["figures"]:
@@ -164,6 +169,11 @@ def speed_table(scripts: tuple[str, ...]) -> str:
         sources.setdefault(_source("", contents[name]["environment"]), []).append(name)
     notes = [f"{', '.join(names)}{source}" for source, names in sources.items()]
     return "\n".join([*lines, "", "From `benchmarks/results`: " + " ".join(notes)])
+
+
+def measured_text() -> str:
+    """Return the content of the package's own file of accuracies and rates."""
+    return json.dumps(measured(), indent=2) + "\n"
 
 
 def insert(text: str, marker: str, table: str) -> str:
@@ -222,6 +232,7 @@ def main() -> None:
         for marker, table in made.items():
             text = insert(text, marker, table)
         page.write_text(text)
+    MEASURED.write_text(measured_text())
 
 
 if __name__ == "__main__":

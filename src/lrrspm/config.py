@@ -81,8 +81,14 @@ N_SAMPLES = 200_000
 C = 10.0
 """Penalty of the support vector machine."""
 
-TRAIN_PER_CLASS = 100
-"""Training images per class in ``evaluate``."""
+PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
+"""Penalties that ``tune`` tries."""
+
+BUDGET = 300.0
+"""Seconds after which ``tune`` starts no further candidate."""
+
+TRAIN_PER_CLASS, TRAIN_SHARE = 100, 0.8
+"""Training images per class in ``evaluate``, but at most this share of a class."""
 
 SPLITS = 5
 """Random splits in ``evaluate``."""
@@ -101,6 +107,11 @@ CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 FOLDS = 10
 """Folds of the cross-validation by which ``train`` estimates how good a model is."""
+
+DOUBTED = 0.05
+"""Probability of a label below which ``review`` takes it for wrong.
+
+With 5 % of the labels of 15-Scene changed, 91 % of these and 2 % of the others fall below."""
 
 FEW_TESTED = 10
 """Test images per class; an accuracy that rests on fewer is called a rough guess."""

@@ -11,12 +11,14 @@ from . import (
     models,
     paper,
     predict,
+    review,
     serve,
     train,
+    tune,
 )
 from .app import app
 
 __all__ = [
     "add", "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
-    "predict", "serve", "train",
+    "predict", "review", "serve", "train", "tune",
 ]  # fmt: skip

@@ -32,8 +32,8 @@ _SETTINGS = {"help_option_names": ["-h", "--help"]}
 _TYPED = "lrrspm.typed"
 _FRAMED = 80  # columns that help in frames needs
 _ORDER = (
-    "train", "add", "predict", "explain", "evaluate", "score", "info", "methods", "audit", "serve",
-    "demo", "cache", "datasets", "paper",
+    "train", "add", "predict", "explain", "evaluate", "score", "info", "methods", "tune", "audit",
+    "review", "serve", "demo", "cache", "datasets", "paper",
 )  # fmt: skip
 
 

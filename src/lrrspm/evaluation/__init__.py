@@ -13,19 +13,25 @@ from .results import (
     class_accuracies,
     count_confusions,
 )
+from .review import Review, Suspect, review
 from .splits import split_by_class, split_seeds
+from .tuning import Candidate, Tuning, tune
 
 __all__ = [
     "COLUMNS",
     "SHARED_STAGES",
+    "Candidate",
     "ClassMetrics",
     "ConfusedGroup",
     "Evaluation",
     "Groups",
     "Mistake",
     "Prediction",
+    "Review",
     "Skipped",
+    "Suspect",
     "Training",
+    "Tuning",
     "class_accuracies",
     "count_confusions",
     "count_leaks",
@@ -37,9 +43,11 @@ __all__ = [
     "most_confident",
     "name_groups",
     "prediction_rows",
+    "review",
     "rounded",
     "score_model",
     "split_by_class",
     "split_seeds",
     "train_with_estimate",
+    "tune",
 ]

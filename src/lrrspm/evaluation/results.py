@@ -193,8 +193,8 @@ class Evaluation:
         return sorted(found, key=lambda group: -group.share)
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """95 % interval of the mean accuracy, percent, from the images of all splits.
+    def standard_error(self) -> float:
+        """Standard error of the mean accuracy, percent, from the images of all splits.
 
         Of each class with n images, k of them right, (k + 1) / (n + 2) estimates
         the share: so a class that is always right has a variance, too.
@@ -203,9 +203,13 @@ class Evaluation:
         tested = counts > 0
         counts = counts[tested]
         share = (np.diag(self.confusion)[tested] + 1) / (counts + 2)
-        deviation = 100 * np.sqrt((share * (1 - share) / counts).sum()) / len(counts)
-        low, high = self.mean - _NORMAL * deviation, self.mean + _NORMAL * deviation
-        return max(0.0, float(low)), min(100.0, float(high))
+        return float(100 * np.sqrt((share * (1 - share) / counts).sum()) / len(counts))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the mean accuracy, percent, of a normal distribution."""
+        reach = _NORMAL * self.standard_error
+        return max(0.0, self.mean - reach), min(100.0, self.mean + reach)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but mistakes, predictions and skipped images, as JSON takes it."""

@@ -38,11 +38,12 @@ def show(mistake: Mistake) -> dict[str, Any]:
     shape = (image.height, image.width)
     maps = [examined.explain(name, shape).map for name in (mistake.predicted, mistake.label)]
     limit = evidence_limit(*maps)
-    wrong, right = (_jpeg(lay_over(image, map, limit)) for map in maps)
-    return {**shown, "image": _jpeg(image), "wrong": wrong, "right": right}
+    wrong, right = (as_jpeg(lay_over(image, map, limit)) for map in maps)
+    return {**shown, "image": as_jpeg(image), "wrong": wrong, "right": right}
 
 
-def _jpeg(image: Image.Image) -> str:
+def as_jpeg(image: Image.Image) -> str:
+    """Return an image as an address that holds its JPEG."""
     content = io.BytesIO()
     image.save(content, "JPEG", quality=_QUALITY, optimize=True)
     return data_uri(content.getvalue(), "image/jpeg")

@@ -28,6 +28,12 @@ from .labels import (
 from .long import check_halves, long_gram_matrix, long_scores, long_weights, round_weights
 
 
+def linear_gram(X: Floats, executor: Executor | None) -> Floats:
+    """X X' (n, n) of samples (n, d); of those in half precision, in float32."""
+    with single_blas_thread():
+        return (long_gram_matrix if X.dtype == np.float16 else gram_matrix)(X, executor)
+
+
 class LinearSVM(ClassifierMixin, BaseEstimator):
     r"""Linear support vector machine, one against the rest.
 
@@ -150,8 +156,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         products: Callable[[], Products]
         with single_blas_thread():
             if len(samples) <= samples.shape[1]:
-                make_gram = long_gram_matrix if long else gram_matrix
-                products = partial(GramProducts, make_gram(samples, executor))
+                products = partial(GramProducts, linear_gram(samples, executor))
             else:
                 products = partial(LinearProducts, samples)
             for fold, machine, some in without_folds(self, folds, weights, len(samples), dtype):
