@@ -44,6 +44,8 @@ class Method:
         Kernel of the SVM; None is the linear one.
     fixed : tuple of str
         Parameters of channels that belong to the idea and are not to be changed.
+    loss : str
+        Loss of the linear SVM, see :class:`lrrspm.LinearSVM`.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Method:
     build: Callable[[], list[Channel]]
     kernel: str | None = None
     fixed: tuple[str, ...] = ()
+    loss: str = "squared_hinge"
 
     def check(self, channels: list[Channel]) -> None:
         """Raise ValueError where channels are not of the recipe's encoders."""
@@ -212,6 +215,7 @@ PRESETS = {
                 ),
                 weight=None,
             ),
+            loss="squared",
         ),
     )
 }
