@@ -1,7 +1,8 @@
-"""Tables of docs/beyond.md, from results/beyond.jsonl and the paper's own numbers."""
+"""Tables of docs/beyond.md and ``lrrspm methods``, from results/beyond.jsonl and the paper."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from lrrspm.paper.published import read_published
 
-from ._measure import describe_source
+from ._measure import RESULTS, describe_source
 from .beyond import PEERS, PRESETS, SETS, rows
 
 # Accuracies that others published without pretrained weights, and where.
@@ -118,6 +119,26 @@ def peers_table() -> str:
             cells.append(cell)
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", _sources(PEERS)])
+
+
+def measured() -> dict[str, dict[str, Any]]:
+    """Return what ``lrrspm methods`` says of the presets: accuracies, and images per second."""
+    found = _found()
+    rates = json.loads((RESULTS / "presets.json").read_text())["result"]["images_per_second"]
+    return {
+        method: {
+            "accuracy": {
+                SETS[title][0]: _rounded_mean(found.get((title, method)))
+                for title in ("LS (100)", "Caltech101 (30)")
+            },
+            "images_per_second": round(rates[method]),
+        }
+        for method in PRESETS
+    }
+
+
+def _rounded_mean(row: dict[str, Any] | None) -> float | None:
+    return None if row is None else round(float(np.mean(row["accuracies"])), 1)
 
 
 def _titles(found: dict[tuple[str, str], dict[str, Any]]) -> list[str]:

@@ -16,7 +16,7 @@ from lrrspm.report.page import markdown_table
 from . import everyday
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
-from .beyond_tables import costs_table, folders_table, peers_table, presets_table
+from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
 
 PAGES = tuple(
     ROOT / name
@@ -31,6 +31,9 @@ PAGES = tuple(
         "docs/reliability.md",
     )
 )
+
+# What the package itself says of the presets.
+MEASURED = ROOT / "src" / "lrrspm" / "measured.json"
 
 # Accuracies of LrrSPM in docs/paper.md: a table of the paper, a column of it, a data set.
 ACCURACY = (
@@ -166,6 +169,11 @@ def speed_table(scripts: tuple[str, ...]) -> str:
     return "\n".join([*lines, "", "From `benchmarks/results`: " + " ".join(notes)])
 
 
+def measured_text() -> str:
+    """Return the content of the package's own file of accuracies and rates."""
+    return json.dumps(measured(), indent=2) + "\n"
+
+
 def insert(text: str, marker: str, table: str) -> str:
     """Replace the text between ``<!-- marker -->`` and ``<!-- /marker -->``, if there are any."""
     pattern = re.compile(rf"(<!-- {marker} -->\n).*?(<!-- /{marker} -->)", re.DOTALL)
@@ -222,6 +230,7 @@ def main() -> None:
         for marker, table in made.items():
             text = insert(text, marker, table)
         page.write_text(text)
+    MEASURED.write_text(measured_text())
 
 
 if __name__ == "__main__":

@@ -100,3 +100,7 @@ def test_tables_are_those_of_the_result_files(page, markers):
     assert set(re.findall(r"<!-- (\w+) -->", text)) == markers
     for marker in markers:
         assert readme.insert(text, marker, readme.tables()[marker]) == text
+
+
+def test_numbers_of_the_presets_are_those_of_the_result_files():
+    assert readme.MEASURED.read_text() == readme.measured_text()

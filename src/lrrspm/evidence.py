@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from . import config
 from ._support.halves import in_precision, widened
 from ._support.loops import compiled
 from ._support.parallel import single_blas_thread
@@ -14,7 +15,7 @@ from .cache import same_key
 from .descriptors import LocalDescriptors
 from .features import Image, SpatialPyramidFeatures
 from .pipeline.chunks import compile_reading
-from .svm import SVM, score_columns
+from .svm import SVM, probabilities, score_columns
 
 
 class Explanation(NamedTuple):
@@ -53,6 +54,14 @@ class Explanation(NamedTuple):
     map: NDArray[np.float32]
 
 
+class Ranked(NamedTuple):
+    """A class of an examined image, its score and its probability."""
+
+    label: str
+    score: float
+    probability: float
+
+
 class _Part(NamedTuple):
     """One channel of an examined image: what attribution needs."""
 
@@ -71,6 +80,8 @@ class Examination:
     features : SpatialPyramidFeatures, fitted
     svm : LinearSVM or KernelSVM, fitted
     image : path, array of shape (h, w) or (h, w, 3), or binary file
+    temperature : float or None
+        Of the probabilities; None if they are not calibrated.
 
     Attributes
     ----------
@@ -79,9 +90,17 @@ class Examination:
     scores : ndarray of shape (n_classes,), float64
         One score per class, in the order of the classes; two classes have the
         negative score, then the positive one.
+    probabilities : ndarray of shape (n_classes,), float64
+        They sum to 1.
     """
 
-    def __init__(self, features: SpatialPyramidFeatures, svm: SVM, image: Image) -> None:
+    def __init__(
+        self,
+        features: SpatialPyramidFeatures,
+        svm: SVM,
+        image: Image,
+        temperature: float | None = None,
+    ) -> None:
         self._features, self._svm = features, svm
         compile_reading()
         pixels = features.read(image)
@@ -112,12 +131,14 @@ class Examination:
         self._x, self._y, self._size = np.concatenate(places, axis=1)
         self._vector = features.weigh(vectors)
         self.scores = score_columns(svm.scores(self._vector[None]))[0].astype(float)
+        self.probabilities = probabilities(self.scores[None], temperature or config.TEMPERATURE)[0]
 
-    def ranked(self) -> list[tuple[str, float]]:
-        """Return the names of all classes with their scores, best first."""
+    def ranked(self) -> list[Ranked]:
+        """Return all classes with their scores and probabilities, best first."""
         order = np.argsort(-self.scores, kind="stable")
         names = self._svm.classes_.tolist()
-        return [(str(names[i]), float(self.scores[i])) for i in order]
+        scores, chances = self.scores.tolist(), self.probabilities.tolist()
+        return [Ranked(str(names[i]), scores[i], chances[i]) for i in order]
 
     def explain(self, label: Any = None, shape: tuple[int, int] | None = None) -> Explanation:
         """Take the score of a class apart.

@@ -21,13 +21,12 @@ from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
 from .encoders import BLOCK, LRREncoder, Progress
-from .images import Pixels, Source, check_images, read_pixels
+from .images import AnyImage, Pixels, check_images, list_images, read_pixels
 from .pipeline import encode_images, fit_features, open_engine
 from .pooling import Level, SpatialPyramid
 from .pooling.pyramid import known_pyramid
 
-Image = Source | NDArray[Any]
-"""A path, an open binary file, or an array of shape (h, w) or (h, w, 3)."""
+Image = AnyImage
 
 
 class Channel(BaseEstimator):
@@ -280,8 +279,9 @@ class SpatialPyramidFeatures(
 
     Notes
     -----
-    An image is a path, or an array of shape (h, w) or (h, w, 3), float in
-    [0, 1] or uint8; a list may hold both. Images down to 1x1 have a vector.
+    An image is a path, an image of Pillow, or an array of shape (h, w) or
+    (h, w, 3), float in [0, 1] or uint8; a list may hold all of these. Images down
+    to 1x1 have a vector.
     """
 
     def __init__(
@@ -328,12 +328,12 @@ class SpatialPyramidFeatures(
             fit_features([self], images, [np.arange(len(images))], engine, Stages(), labels=y)
         return self
 
-    def transform(self, X: Iterable[Image]) -> NDArray[np.float32]:
+    def transform(self, X: Iterable[Image] | Image) -> NDArray[np.float32]:
         """Compute the vectors of images.
 
         Parameters
         ----------
-        X : sequence of N images
+        X : sequence of N images, or one image
 
         Returns
         -------
@@ -342,7 +342,7 @@ class SpatialPyramidFeatures(
         """
         check_is_fitted(self)
         with open_engine(self.n_jobs) as engine:
-            found = encode_images([self], check_images(X), engine, Stages()).matrices[0]
+            found = encode_images([self], list_images(X), engine, Stages()).matrices[0]
         return found if found.dtype == np.float32 else widen_columns(found, 0, found.shape[1])
 
     def new_channels(self) -> list[Channel]:

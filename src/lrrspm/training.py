@@ -59,6 +59,7 @@ def fit_together(
     calibrate: bool = False,
     folds: NDArray[np.int64] | None = None,
     tell: Callable[[int, SVM], object] | None = None,
+    frozen: bool = False,
 ) -> Together:
     """Fit several classifiers, each to its own members of images, in two passes over the images.
 
@@ -73,6 +74,7 @@ def fit_together(
     Without it the first one raises. A ``store`` of None is the classifiers' own.
     With ``calibrate``, probabilities are learned by cross-validation: in ``folds``
     (n,) of the images, whose machines are told, or in folds drawn per classifier.
+    With ``frozen``, features that are fitted already stay as they are.
     """
     y = check_labels_of(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
@@ -82,23 +84,28 @@ def fit_together(
         check_restorable(classifier.new_features(), svm)
         check_labels(encode_labels(y[indices])[0])
     machines = _Machines(y, sample_weight, calibrate, folds, tell)
-    features, owners = _assign_features(classifiers, shared_codebook)
+    if frozen:
+        features, owners = [c.features_ for c in classifiers], list(range(len(classifiers)))
+    else:
+        features, owners = _assign_features(classifiers, shared_codebook)
     if shared_codebook:
-        _refuse_labels(features)
+        refuse_labels(features)
     everything = np.arange(len(images))
     parts = [
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
     store = store or FeatureStore(features[0].cache)
     kept = KeptImages()
-    skipped = fit_features(features, images, parts, engine, stages, skip, store, kept, y)
-    if skipped:
-        return Together([], skipped)
+    if not frozen:
+        skipped = fit_features(features, images, parts, engine, stages, skip, store, kept, y)
+        if skipped:
+            return Together([], skipped)
     kept.close()
     for classifier, owner in zip(classifiers, owners, strict=True):
         classifier.features_ = features[owner]
+    # Labels of test images must not be seen.
+    learn = not (shared_codebook or frozen)
     if len(images) * sum(map(_row_bytes, features)) > MEMORY:
-        learn = not shared_codebook
         return _fit_apart(
             classifiers, images, machines, members, engine, stages, skip, store, kept, learn
         )
@@ -106,9 +113,8 @@ def fit_together(
     def inspect(number: int, vectors: list[NDArray[Any]]) -> None:
         learn_weights(features[number], vectors, y, parts[number], engine)
 
-    # Labels of test images must not be seen.
     encoded = encode_images(
-        features, images, engine, stages, skip, store, kept, None if shared_codebook else inspect
+        features, images, engine, stages, skip, store, kept, inspect if learn else None
     )
     if encoded.skipped:
         return Together([], encoded.skipped)
@@ -287,7 +293,7 @@ def _assign_features(
     return list(shared.values()), [list(shared).index(key) for key in keys]
 
 
-def _refuse_labels(features: Sequence[SpatialPyramidFeatures]) -> None:
+def refuse_labels(features: Sequence[SpatialPyramidFeatures]) -> None:
     """Raise ValueError for encoders that would learn from the labels of test images."""
     for channel in (channel for feature in features for channel in feature.new_channels()):
         if channel.encoder.uses_labels:

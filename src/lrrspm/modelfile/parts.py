@@ -265,8 +265,11 @@ def fill(
     tensors: dict[str, Tensor],
     classes: NDArray[Any],
     read: Any,
-) -> None:
-    """Check names, kinds and shapes of all arrays, then read them and put them in place."""
+) -> dict[str, NDArray[Any]]:
+    """Check names, kinds and shapes of arrays, then read all, put these in place, and return all.
+
+    ``tensors`` are those of features and SVM.
+    """
     features, svm = restored
     given = features.new_channels()
     channels = {place: given[place] for place in fitted_places(features)}
@@ -319,6 +322,7 @@ def fill(
         setattr(svm, name, arrays[f"svm.{_plain_name(name)}"])
     svm.classes_ = classes
     svm.n_features_in_ = width
+    return arrays
 
 
 def _check_shape(name: str, tensor: Tensor, letters: str, known: dict[str, int]) -> None:

@@ -68,8 +68,8 @@ def fit_features(
             plan.look_up(stores.of(plan.owner), codebooks, digests)
     skipped: dict[int, str] = {}
     try:
-        if skip and stores.main.active:
-            skipped = unreadable.try_again(features[0], images, digests, engine)
+        if skip:
+            skipped = unreadable.try_first(features[0], images, digests, engine)
         if not skipped:
             _sample(plans, sources, images, digests, stores, engine, stages, skip, skipped)
     finally:

@@ -2,10 +2,11 @@
 
 from .alignment import class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
+from .crossing import cross_scores
 from .folds import stratified_folds
 from .kernel import KernelSVM
 from .labels import ClassWeight, encode_labels, predict_labels, score_columns, weigh_samples
-from .linear import LinearSVM
+from .linear import LinearSVM, linear_gram
 
 SVM = LinearSVM | KernelSVM
 
@@ -15,10 +16,12 @@ __all__ = [
     "KernelSVM",
     "LinearSVM",
     "class_alignment",
+    "cross_scores",
     "encode_labels",
     "familiarity",
     "fit_temperature",
     "fit_thresholds",
+    "linear_gram",
     "predict_labels",
     "probabilities",
     "score_columns",

@@ -31,6 +31,12 @@ from .squared import squared_betas, squared_weights
 _LOSSES = ("squared_hinge", "squared")
 
 
+def linear_gram(X: Floats, executor: Executor | None) -> Floats:
+    """X X' (n, n) of samples (n, d); of those in half precision, in float32."""
+    with single_blas_thread():
+        return (long_gram_matrix if X.dtype == np.float16 else gram_matrix)(X, executor)
+
+
 class LinearSVM(ClassifierMixin, BaseEstimator):
     r"""Linear support vector machine, one against the rest.
 
@@ -165,7 +171,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         with single_blas_thread():
             gram = None
             if len(samples) <= samples.shape[1]:
-                gram = (long_gram_matrix if long else gram_matrix)(samples, executor)
+                gram = linear_gram(samples, executor)
             for fold, machine, some in without_folds(self, folds, weights, len(samples), dtype):
                 found, machine.n_iter_ = self._solve(samples, gram, signs, some, seed, executor)
                 machine._keep(found, half)
