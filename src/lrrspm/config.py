@@ -87,8 +87,8 @@ PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 BUDGET = 300.0
 """Seconds after which ``tune`` starts no further candidate."""
 
-TRAIN_PER_CLASS = 100
-"""Training images per class in ``evaluate``."""
+TRAIN_PER_CLASS, TRAIN_SHARE = 100, 0.8
+"""Training images per class in ``evaluate``, but at most this share of a class."""
 
 SPLITS = 5
 """Random splits in ``evaluate``."""

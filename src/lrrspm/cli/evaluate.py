@@ -45,6 +45,17 @@ if TYPE_CHECKING:
     from ..classifier import ImageClassifier
 
 
+def _check_share(value: float | None) -> float | None:
+    from ..evaluation.splits import check_train_per_class
+
+    if value is not None:  # the check needs NumPy
+        try:
+            check_train_per_class(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
 @command
 @tunable
 def evaluate(
@@ -52,8 +63,15 @@ def evaluate(
     folder: ImageFolder,
     tuned: Tuned,
     train_per_class: Annotated[
-        int, typer.Option("--train-per-class", min=1, help="Training images per class.")
-    ] = config.TRAIN_PER_CLASS,
+        float | None,
+        typer.Option(
+            "--train-per-class",
+            metavar="N|SHARE",
+            callback=_check_share,
+            help="Training images per class, or a share of each such as 0.8; by default 100, "
+            "but at most 0.8 of a class.",
+        ),
+    ] = None,
     splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
     shared_codebook: Annotated[
         bool,
@@ -107,6 +125,7 @@ def evaluate(
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
             seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
+            calibrate=predictions is not None or report is not None,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .. import config
 from .._support.text import plural, printable
 from .app import typed
 from .options import check_ending
@@ -94,17 +95,20 @@ def about_training(summary: dict[str, Any], asked: bool) -> str:
 
 
 def about_evaluation(
-    train_per_class: int, splits: int, shared_codebook: bool, given: bool = False
+    train_per_class: float | None, splits: int, shared_codebook: bool, given: bool = False
 ) -> str:
     """Say how a report's numbers were measured; a ``given`` split is that of train/ and test/."""
     times = f"{splits} times, on different random splits" if splits > 1 else "on one random split"
     codebook = " The codebook was learned from all images, test images too." * shared_codebook
     if given:
         return f"Trained on the images of one folder and tested on those of another.{codebook}"
-    return (
-        f"Trained on {plural(train_per_class, 'image')} per class and tested on all others, "
-        f"{times}.{codebook}"
-    )
+    if train_per_class is None:
+        some = f"{config.TRAIN_PER_CLASS} images per class, but at most {config.TRAIN_SHARE:.0%}"
+    elif train_per_class < 1:
+        some = f"{train_per_class:.0%} of each class"
+    else:
+        some = f"{plural(int(train_per_class), 'image')} per class"
+    return f"Trained on {some} and tested on all others, {times}.{codebook}"
 
 
 def print_written(*files: Path | None) -> None:

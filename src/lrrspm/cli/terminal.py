@@ -96,7 +96,8 @@ def print_evaluation(result: Evaluation) -> None:
         table.add_column(column, justify="right")
     table.add_column("most often confused with")
     names, metrics = result.class_names, result.class_metrics
-    for row in sorted(range(len(names)), key=lambda row: metrics.get(names[row], (101,))[0]):
+    order = sorted(range(len(names)), key=lambda row: natural_key(names[row]))
+    for row in sorted(order, key=lambda row: metrics.get(names[row], (101,))[0]):
         name = names[row]
         if name not in metrics:
             table.add_row(text(name), "", "", "", "not tested")

@@ -34,7 +34,7 @@ def evaluate(
     paths: Sequence[str],
     labels: Sequence[str],
     classifier: ImageClassifier,
-    train_per_class: int = config.TRAIN_PER_CLASS,
+    train_per_class: float | None = None,
     splits: int = config.SPLITS,
     shared_codebook: bool = False,
     seed: int = config.SEED,
@@ -51,8 +51,9 @@ def evaluate(
     paths, labels : sequences of N strings
     classifier : ImageClassifier
         Unfitted; each split trains a clone of it with a seed of its own.
-    train_per_class : int
-        Training images per class; all others are test images.
+    train_per_class : float or None
+        Training images per class, or below 1 a share of each class; all others are
+        test images. None is 100, but at most 0.8 of a class.
     splits : int
     shared_codebook : bool
         One codebook from all images, test images included (the paper's way),
@@ -89,7 +90,7 @@ def evaluate_all(
     paths: Sequence[str],
     labels: Sequence[str],
     classifiers: Sequence[ImageClassifier],
-    train_per_class: int = config.TRAIN_PER_CLASS,
+    train_per_class: float | None = None,
     splits: int = config.SPLITS,
     shared_codebook: bool = False,
     seed: int = config.SEED,
@@ -98,6 +99,7 @@ def evaluate_all(
     engine: Engine | None = None,
     groups: Groups | None = None,
     tests: Sequence[bool] | None = None,
+    calibrate: bool = False,
 ) -> list[Evaluation]:
     """Evaluate several classifiers on the same splits; see :func:`evaluate`.
 
@@ -105,7 +107,8 @@ def evaluate_all(
     keep those of all splits), and each k-means codebook is learned once for all.
     The seconds of ``read``, ``describe`` and ``codebook`` are those of all together,
     as are those of ``restart``, work lost to unreadable images; the others are each
-    one's own.
+    one's own. With ``calibrate``, probabilities are learned in each split, which takes
+    several times as long as training its support vector machines.
     """
     stages = stages or Stages()
     if splits < 1:
@@ -114,7 +117,7 @@ def evaluate_all(
         with open_engine(classifiers[0].n_jobs) as engine:
             return evaluate_all(
                 paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
-                stages, max_skipped, engine, groups, tests,
+                stages, max_skipped, engine, groups, tests, calibrate,
             )  # fmt: skip
     if tests is not None:
         splits, groups = 1, None
@@ -142,8 +145,9 @@ def evaluate_all(
             ]
             members = [train[s] for s in group] * len(classifiers)
             trained, skipped = fit_together(
-                models, paths, y, members, engine, stages, shared_codebook, skip, store
-            )
+                models, paths, y, members, engine, stages, shared_codebook, skip, store,
+                calibrate=calibrate,
+            )  # fmt: skip
             if skipped:
                 return None, skipped
             for i, (model, part) in enumerate(zip(models, trained, strict=True)):

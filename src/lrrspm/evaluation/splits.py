@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import config
 from .._support.text import plural
 
 
@@ -17,11 +18,14 @@ def split_seeds(seed: int, splits: int) -> list[int]:
 
 def split_by_class(
     labels: NDArray[Any],
-    train_per_class: int,
+    train_per_class: float | None,
     seed: int,
     groups: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
-    """Draw the same number of training images from each class; returns sorted indices.
+    """Draw training images from each class; returns sorted indices.
+
+    ``train_per_class`` is the same number from each class; or, below 1, a share of
+    each; or None: 100 images, but at most 0.8 of a class.
 
     A class with a single image trains with it and is not tested. With
     ``groups`` (N,), whole groups are drawn at random until a class has enough,
@@ -29,28 +33,46 @@ def split_by_class(
     images then has fewer. Images of training groups that are more than
     enough are on neither side: see :func:`left_to_test`.
     """
-    if train_per_class < 1:
-        raise ValueError(f"train_per_class must be at least 1, got {train_per_class}")
+    check_train_per_class(train_per_class)
     names, counts = np.unique(labels, return_counts=True)
+    wanted = _wanted(counts, train_per_class)
     several = counts > 1
     if not several.any():
         raise ValueError("every class has 1 image; two or more are needed to train and test")
     name, least = names[several][counts[several].argmin()], counts[several].min()
-    if groups is None and least <= train_per_class:
+    if groups is None and least <= wanted[several][counts[several].argmin()]:
         raise ValueError(
-            f"class '{name}' has {plural(least, 'image')}; {train_per_class} for training "
+            f"class '{name}' has {plural(least, 'image')}; {train_per_class:g} for training "
             f"leave none to test; use at most {least - 1} per class, or leave the class out"
         )
     rng = np.random.default_rng(seed)
     drawn = np.arange(len(labels))
     if groups is not None:
-        drawn = _draw_groups(labels, train_per_class, rng, groups)
+        drawn = _draw_groups(labels, wanted, rng, groups)
     chosen = []
-    for name in names:
+    for name, most in zip(names, wanted, strict=True):
         members = drawn[labels[drawn] == name]
-        enough = len(members) <= train_per_class
-        chosen.append(members if enough else rng.choice(members, train_per_class, replace=False))
+        enough = len(members) <= most
+        chosen.append(members if enough else rng.choice(members, most, replace=False))
     return np.sort(np.concatenate(chosen))
+
+
+def check_train_per_class(value: float | None) -> None:
+    """Raise ValueError for what is neither a whole number nor a share."""
+    if value is not None and not (0 < value < 1 or (float(value).is_integer() and value >= 1)):
+        raise ValueError(
+            f"train_per_class must be a whole number from 1, or a share between 0 and 1, "
+            f"got {value:g}"
+        )
+
+
+def _wanted(counts: NDArray[np.int64], train_per_class: float | None) -> NDArray[np.int64]:
+    """Training images of each class (n_classes,) from its number of images (n_classes,)."""
+    if train_per_class is not None and train_per_class >= 1:
+        return np.full(len(counts), int(train_per_class))
+    share = config.TRAIN_SHARE if train_per_class is None else train_per_class
+    some = np.clip(np.rint(share * counts).astype(np.int64), 1, np.maximum(counts - 1, 1))
+    return some if train_per_class is not None else np.minimum(some, config.TRAIN_PER_CLASS)
 
 
 def left_to_test(
@@ -78,7 +100,7 @@ def given_split(
 
 def _draw_groups(
     labels: NDArray[Any],
-    wanted: int,
+    wanted: NDArray[np.int64],
     rng: np.random.Generator,
     groups: NDArray[np.int64],
 ) -> NDArray[np.int64]:
@@ -96,7 +118,7 @@ def _draw_groups(
     drawn = np.zeros(len(counts), bool)
     for group in rng.permutation(len(counts)):
         here = counts[group] > 0
-        if (have[here] < wanted).any() and (left[here] > 1).all():
+        if (have[here] < wanted[here]).any() and (left[here] > 1).all():
             drawn[group] = True
             have += counts[group]
             left[here] -= 1
