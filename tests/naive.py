@@ -229,6 +229,14 @@ def svm_objective(weights, X, signs, C):
     return 0.5 * weights @ weights + C * (slack**2).sum()
 
 
+def least_squares(X, signs, C, weights):
+    """Weights (d,) of min 1/2 |w|^2 + C sum v (1 - y w'x)^2: rows of a least-squares problem."""
+    scale = np.sqrt(2 * C * weights)
+    rows = np.vstack([scale[:, None] * X, np.eye(X.shape[1])])
+    targets = np.concatenate([scale * signs, np.zeros(X.shape[1])])
+    return np.linalg.lstsq(rows, targets, rcond=None)[0]
+
+
 def vq_codes(X, codebook):
     codes = np.zeros((len(X), len(codebook)))
     for i, x in enumerate(X):

@@ -301,14 +301,18 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     def new_svm(self) -> SVM:
         """Return an unfitted support vector machine with this classifier's parameters."""
-        kernel = None if self.method is None else find_method(self.method).kernel
-        given = {
+        method = None if self.method is None else find_method(self.method)
+        given: dict[str, Any] = {
             "C": self.C,
             "n_jobs": self.n_jobs,
             "random_state": self.random_state,
             "class_weight": self.class_weight,
         }
-        return LinearSVM(**given) if kernel is None else KernelSVM(kernel, **given)
+        if method is None:
+            return LinearSVM(**given)
+        if method.kernel is None:
+            return LinearSVM(**given, loss=method.loss)
+        return KernelSVM(method.kernel, **given)
 
     def fit_svm(
         self,

@@ -48,6 +48,8 @@ class Method:
         Parameters of channels that belong to the idea and are not to be changed.
     use : str
         When to pick it, for presets.
+    loss : str
+        Loss of the linear SVM, see :class:`lrrspm.LinearSVM`.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Method:
     kernel: str | None = None
     fixed: tuple[str, ...] = ()
     use: str = ""
+    loss: str = "squared_hinge"
 
     def check(self, channels: list[Channel]) -> None:
         """Raise ValueError where channels are not of the recipe's encoders."""
@@ -220,6 +223,7 @@ PRESETS = {
                 weight=None,
             ),
             use="accuracy counts most",
+            loss="squared",
         ),
     )
 }

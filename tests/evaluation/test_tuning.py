@@ -14,6 +14,7 @@ from lrrspm.classifier import ImageClassifier
 from lrrspm.evaluation import Candidate, Evaluation, Tuning, tune
 from lrrspm.evaluation.tuning import _draw, keep_levels
 from lrrspm.methods import PRESETS
+from lrrspm.svm import cross_scores
 from tests.report.reports import run
 
 
@@ -73,6 +74,18 @@ def test_store_and_workers_change_nothing(small, tmp_path):
     ]
     counts = [[one.evaluation.confusion.tolist() for one in found] for found in results]
     assert counts[0] == counts[1] == counts[2]
+
+
+def test_candidates_are_tried_with_the_loss_of_their_preset(small, monkeypatch):
+    losses = []
+
+    def watched(*given):
+        losses.append(given[-1])
+        return cross_scores(*given)
+
+    monkeypatch.setattr("lrrspm.evaluation.tuning.cross_scores", watched)
+    tune(*find_images(small), ["fast", "best"], [10], seed=3)
+    assert losses == ["squared_hinge"] * 3 + ["squared"] * 2
 
 
 def test_no_time_leaves_the_first_candidate(small):

@@ -200,6 +200,13 @@ CHANNELS = {
     "SVM of another kind": lambda d, a: d["svm"].update(
         name="KernelSVM", parameters={"C": 1.0, "kernel": "intersection"}
     ),
+    "unknown loss": lambda d, a: svm(d).update(loss="hinge"),
+    "loss that is a list": lambda d, a: svm(d).update(loss=["squared"]),
+    "loss that is null": lambda d, a: svm(d).update(loss=None),
+    "loss with a long name": lambda d, a: svm(d).update(loss="squared" * 10**5),
+    "loss of a kernel": lambda d, a: d["svm"].update(
+        name="KernelSVM", parameters={"C": 1.0, "kernel": "intersection", "loss": "squared"}
+    ),
     "no SVM": lambda d, a: d.pop("svm"),
     "codebook of another number of atoms": lambda d, a: a.update(
         {"channels.0.codebook": a["channels.1.codebook"].copy()}

@@ -276,8 +276,9 @@ class _Trials:
                     self._gram = linear_gram(part, self._engine.threads)
             with self._timed("dual"):
                 scores = cross_scores(
-                    self._gram, self._y, self._folds, step.C, self._seed, self._engine.threads
-                )
+                    self._gram, self._y, self._folds, step.C, self._seed, self._engine.threads,
+                    find_method(step.method).loss,
+                )  # fmt: skip
         self._last = step
         seconds = time.perf_counter() - begin
         return Candidate(*step, self._evaluate(scores), self._rate, seconds)

@@ -104,9 +104,11 @@ def _describe_all(
             described["left_out"] = left_out[place]
         listed.append(described)
     parameters = features.get_params(deep=False)
-    svm_parameters = {"C": as_json(svm.C)} | (
-        {"kernel": svm.kernel} if isinstance(svm, KernelSVM) else {}
-    )
+    svm_parameters = {"C": as_json(svm.C)}
+    if isinstance(svm, KernelSVM):
+        svm_parameters["kernel"] = svm.kernel
+    elif svm.loss != LinearSVM().loss:  # other files are as they were before there was a choice
+        svm_parameters["loss"] = svm.loss
     description = {
         **{name: as_json(parameters[name]) for name in _FEATURES},
         "channels": listed,
@@ -195,7 +197,11 @@ def restore(description: dict[str, Any]) -> Restored:
     features.left_out_ = {i: one["left_out"] for i, one in enumerate(listed) if "left_out" in one}
     svm = description["svm"]
     made = _SVMS[svm["name"]]()
-    expected = {"C": made.C} | ({"kernel": made.kernel} if isinstance(made, KernelSVM) else {})
+    expected: dict[str, Any] = {"C": made.C}
+    if isinstance(made, KernelSVM):
+        expected["kernel"] = made.kernel
+    elif "loss" in svm["parameters"]:
+        expected["loss"] = made.loss
     parameters = check_kinds(svm["parameters"], expected)
     made.set_params(**parameters, random_state=given["random_state"])
     made.check_parameters()

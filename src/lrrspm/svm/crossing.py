@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import config
+from .._support.parallel import single_blas_thread
 from .dual import Floats
 from .kernel import KernelSVM
-from .labels import score_columns
+from .labels import encode_labels, one_vs_rest, score_columns
+from .squared import squared_betas
 
 
 def cross_scores(
@@ -21,13 +23,23 @@ def cross_scores(
     C: float = config.C,
     random_state: Any = None,
     executor: Executor | None = None,
+    loss: str = "squared_hinge",
 ) -> NDArray[np.float64]:
     """Return scores (n, n_classes) from a Gram matrix (n, n), 0 where the fold (n,) is -1.
 
-    Those of :class:`LinearSVM` on the vectors, or of :class:`KernelSVM`, up to
-    rounding; but no weights (n_classes, d) are made, so another C costs only the dual.
+    Those of :class:`LinearSVM` with this loss on the vectors, or of :class:`KernelSVM`,
+    up to rounding; but no weights (n_classes, d) are made, so another C costs only the dual.
     """
-    scores = np.zeros((len(y), len(np.unique(y))))
+    classes, indices = encode_labels(y)
+    scores = np.zeros((len(y), len(classes)))
+    if loss == "squared":
+        signs = one_vs_rest(indices, len(classes), gram.dtype)
+        with single_blas_thread():
+            for fold in range(int(folds.max()) + 1):
+                rows = folds == fold
+                found = gram[rows] @ squared_betas(gram, signs, C, (~rows).astype(gram.dtype)).T
+                scores[rows] = score_columns(found[:, 0] if len(classes) == 2 else found)
+        return scores
 
     def test(fold: int, machine: KernelSVM) -> None:
         rows = folds == fold
