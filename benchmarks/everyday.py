@@ -28,11 +28,11 @@ from sklearn.metrics import roc_auc_score
 
 from lrrspm import ImageClassifier
 from lrrspm._support.stages import Stages
-from lrrspm.classifier import score_images
 from lrrspm.evaluation import train_with_estimate
 from lrrspm.evaluation.certainty import measure_certainty
 from lrrspm.evaluation.results import class_accuracies, count_confusions
 from lrrspm.evaluation.splits import split_by_class, split_seeds
+from lrrspm.loading import score_images
 from lrrspm.svm import familiarity
 
 from ._measure import RESULTS, MissingError, environment

@@ -179,7 +179,7 @@ def test_explanations_read_as_predictions_do(mirrored, image_folder, tmp_path):
     plain = ImageClassifier(LRREncoder(codebook_size=6))
     plain.features_ = SpatialPyramidFeatures(**mirrored.features_.get_params(deep=False))
     plain.features_.channels_ = mirrored.features_.channels_
-    plain.svm_, plain.classes_ = mirrored.svm_, mirrored.classes_
+    plain.svm_, plain.classes_, plain.temperature_ = mirrored.svm_, mirrored.classes_, None
     assert np.abs(plain.examine(slanted).scores - mirrored.examine(slanted).scores).max() > 0.001
 
 

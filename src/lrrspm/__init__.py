@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .classifier import ImageClassifier, load_model
+    from .classifier import ImageClassifier
     from .descriptors import SIFT, dense_sift
     from .encoders import LLCEncoder, LRREncoder, SparseEncoder, VQEncoder, learn_codebook
     from .evaluation import Evaluation, evaluate
     from .evidence import Explanation
     from .features import Channel, SpatialPyramidFeatures
     from .images import find_images, read_image
+    from .loading import load_model
     from .pooling import (
         AveragePooling,
         HistogramPooling,
@@ -50,7 +51,7 @@ _HOMES = {
     "evaluate": "evaluation",
     "find_images": "images",
     "learn_codebook": "encoders",
-    "load_model": "classifier",
+    "load_model": "loading",
     "read_image": "images",
 }
 

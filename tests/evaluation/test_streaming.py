@@ -9,10 +9,10 @@ import pytest
 
 from lrrspm import Channel, ImageClassifier, find_images
 from lrrspm._support.stages import Stages
-from lrrspm.classifier import score_images
 from lrrspm.descriptors import LBP, Projection, RootSIFT
 from lrrspm.encoders import LRREncoder, LRRWeightEncoder
 from lrrspm.evaluation import evaluate, train_with_estimate
+from lrrspm.loading import score_images
 from lrrspm.pipeline import encode_images
 from lrrspm.pooling import MomentPooling
 

@@ -69,10 +69,10 @@ def add(
     """
     from .._support.files import check_target
     from .._support.stages import Stages
-    from ..classifier import load_model
     from ..evaluation import find_groups, train_with_estimate
     from ..growing import find_changes, gather
     from ..images import find_images, warn_about
+    from ..loading import load_model
     from ..pipeline import open_engine
 
     target = model if output is None else output

@@ -188,9 +188,9 @@ def score(
     Example: lrrspm score my.lrrspm test-images
     """
     from .._support.stages import Stages
-    from ..classifier import load_model
     from ..evaluation import score_model
     from ..images import find_labeled
+    from ..loading import load_model
 
     check_report(report, model)
     check_predictions(predictions, "--predictions", model, folder)

@@ -51,8 +51,8 @@ def explain(
         raise ValueError(f"{image}: a folder; give one image")
     import numpy as np
 
-    from ..classifier import load_model
     from ..images import read_thumbnail
+    from ..loading import load_model
     from ..report.draw import draw_explanation
 
     classifier = load_model(model)

@@ -17,7 +17,7 @@ def info(model: ModelPath, as_json: Json = False) -> None:
 
     Example: lrrspm info my.lrrspm
     """
-    from ..classifier import load_model
+    from ..loading import load_model
     from ..modelfile import describe_model
 
     facts = describe_model(model, load_model(model))

@@ -90,9 +90,9 @@ def predict(
     """
     from .._support.rows import csv_text, write_rows
     from .._support.stages import Stages
-    from ..classifier import load_model, score_images
     from ..evaluation import Skipped
     from ..images import expand_paths
+    from ..loading import load_model, score_images
 
     check_predictions(output, "--output", model, *paths)
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
@@ -135,7 +135,7 @@ def _answers(
     top: int,
     least: float | None,
 ) -> list[Answer]:
-    from ..classifier import rank
+    from ..loading import rank
 
     known = [True] * len(paths) if least is None else classifier.is_known(scores, least).tolist()
     likely = rank(classifier.classes_, classifier.probabilities(scores), top)

@@ -13,7 +13,8 @@ from sklearn.base import clone
 from .. import config, training
 from .._support.stages import Stages
 from ..cache import FeatureStore, same_key
-from ..classifier import ImageClassifier, score_images
+from ..classifier import ImageClassifier
+from ..loading import score_images
 from ..modelfile import describe_parameters
 from ..pipeline import Engine, open_engine
 from ..svm import predict_labels

@@ -13,10 +13,10 @@ from PIL import Image
 
 from .. import config
 from .._support.environment import forget_peak_memory, held_memory, peak_memory
-from ..classifier import load_model
 from ..evidence import Examination
 from ..images import ImageError, read_thumbnail
 from ..images.decoding import is_jpeg, opened, upright
+from ..loading import load_model
 from ..modelfile.card import describe_model
 from ..report.draw import evidence_colors
 from ..report.page import data_uri
