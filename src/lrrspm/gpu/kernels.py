@@ -1,0 +1,231 @@
+"""Kernels of Triton: dense SIFT, and low-rank codes with their maxima."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import triton
+import triton.language as tl
+
+from ..descriptors.root_sift import FLAT
+from ..descriptors.sift import TAPS, bin_weights
+from .batches import Members
+
+_PIXELS = 128
+_SUMS = 1024
+_PATCHES = 32
+_ATOMS = 128
+
+
+def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
+    """Return descriptors (B, ny * nx, 128) of planes (B, h + 4, w + 4).
+
+    Three kernels: orientation maps (8 per pixel), sums over the rows of each patch
+    (32 per pixel and row of patches), sums over its columns with the normalization.
+    """
+    plane = plane.contiguous()
+    images, height, width = plane.shape[0], plane.shape[1] - 4, plane.shape[2] - 4
+    ny, nx = (height - size) // step + 1, (width - size) // step + 1
+    maps = plane.new_empty((images, height, width, 8))
+    grid = (triton.cdiv(height * width, _PIXELS), images)
+    (g0, g1, g2, _, _), (d0, d1, _, _, _) = (taps.tolist() for taps in TAPS)
+    _orientations[grid](plane, maps, height, width, g0, g1, g2, d0, d1, _PIXELS)
+    weights = _weights(size, plane.device)
+    rows = plane.new_empty((images, ny, width, 32))
+    grid = (triton.cdiv(8 * width, _SUMS), ny, images)
+    _sum_rows[grid](maps, weights, rows, height, width, ny, step, size, _SUMS)
+    values = plane.new_empty((images, ny * nx, 128))
+    grid = (triton.cdiv(ny * nx, _PATCHES), images)
+    _sum_columns[grid](
+        rows, weights, values, width, ny, nx, step, FLAT.item(), size, root, _PATCHES
+    )
+    return values
+
+
+@lru_cache(maxsize=32)
+def _weights(size: int, device: torch.device) -> torch.Tensor:
+    """Triangular weights (size, 4) of the bins."""
+    return torch.from_numpy(bin_weights(size)[0]).to(device).T.contiguous()
+
+
+@triton.jit
+def _orientations(plane, maps, height, width, g0, g1, g2, d0, d1, PIXELS: tl.constexpr):
+    """Eight maps per pixel: 25 reads, most of them from cache, and 8 writes."""
+    image = tl.program_id(1).to(tl.int64)
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    known = pixel < height * width
+    y, x = pixel // width, pixel % width
+    corner = plane + image * (height + 4) * (width + 4) + y * (width + 4) + x
+    ix = tl.zeros((PIXELS,), tl.float32)
+    iy = tl.zeros((PIXELS,), tl.float32)
+    for t in tl.static_range(5):
+        row = corner + t * (width + 4)
+        a = tl.load(row, mask=known, other=0.0)
+        b = tl.load(row + 1, mask=known, other=0.0)
+        c = tl.load(row + 2, mask=known, other=0.0)
+        d = tl.load(row + 3, mask=known, other=0.0)
+        e = tl.load(row + 4, mask=known, other=0.0)
+        smooth = g0 if t == 0 or t == 4 else (g1 if t == 1 or t == 3 else g2)
+        ix += smooth * (d0 * (a - e) + d1 * (b - d))
+        if t != 2:
+            slope = d0 if t == 0 or t == 4 else d1
+            total = g0 * (a + e) + g1 * (b + d) + g2 * c
+            iy += total * (slope if t < 2 else -slope)
+    inverse = 1.0 / tl.maximum(ix * ix + iy * iy, 1e-30)
+    direction = tl.arange(0, 8)
+    half = 0.7071067811865476
+    even = direction % 2 == 0
+    quarter = direction // 2
+    # Cosine and sine of direction * pi / 4.
+    c = tl.where(quarter == 0, 1.0, tl.where(quarter == 2, -1.0, 0.0))
+    s = tl.where(quarter == 1, 1.0, tl.where(quarter == 3, -1.0, 0.0))
+    c, s = tl.where(even, c, (c - s) * half), tl.where(even, s, (c + s) * half)
+    p = ix[:, None] * c[None, :] + iy[:, None] * s[None, :]
+    q = p * p * inverse[:, None]
+    q = q * q
+    value = tl.maximum(p * (q * q), 0.0)
+    place = image * height * width + pixel
+    tl.store(maps + place[:, None] * 8 + direction[None, :], value, mask=known[:, None])
+
+
+@triton.jit
+def _sum_rows(
+    maps, weights, rows, height, width, ny, step, SIZE: tl.constexpr, SUMS: tl.constexpr
+):
+    """Four vertical bins of one row of patches: SIZE reads and 4 writes per column and map."""
+    gy, image = tl.program_id(1), tl.program_id(2).to(tl.int64)
+    j = tl.program_id(0) * SUMS + tl.arange(0, SUMS)
+    known = j < 8 * width
+    source = maps + (image * height + gy * step) * width * 8 + j
+    a = tl.zeros((SUMS,), tl.float32)
+    b = tl.zeros((SUMS,), tl.float32)
+    c = tl.zeros((SUMS,), tl.float32)
+    d = tl.zeros((SUMS,), tl.float32)
+    for t in range(SIZE):
+        value = tl.load(source + t * width * 8, mask=known, other=0.0)
+        a += tl.load(weights + 4 * t) * value
+        b += tl.load(weights + 4 * t + 1) * value
+        c += tl.load(weights + 4 * t + 2) * value
+        d += tl.load(weights + 4 * t + 3) * value
+    target = rows + (image * ny + gy) * width * 32 + (j // 8) * 32 + j % 8
+    tl.store(target, a, mask=known)
+    tl.store(target + 8, b, mask=known)
+    tl.store(target + 16, c, mask=known)
+    tl.store(target + 24, d, mask=known)
+
+
+@triton.jit
+def _sum_columns(
+    rows, weights, values, width, ny, nx, step, flat,
+    SIZE: tl.constexpr, ROOT: tl.constexpr, PATCHES: tl.constexpr,
+):  # fmt: skip
+    """Four horizontal bins of patches, normalized: SIZE * 32 reads and 128 writes per patch."""
+    image = tl.program_id(1).to(tl.int64)
+    patch = tl.program_id(0) * PATCHES + tl.arange(0, PATCHES)
+    known = (patch < ny * nx)[:, None]
+    gy, gx = patch // nx, patch % nx
+    j = tl.arange(0, 32)[None, :]
+    source = rows + ((image * ny + gy) * width + gx * step)[:, None] * 32 + j
+    a = tl.zeros((PATCHES, 32), tl.float32)
+    b = tl.zeros((PATCHES, 32), tl.float32)
+    c = tl.zeros((PATCHES, 32), tl.float32)
+    d = tl.zeros((PATCHES, 32), tl.float32)
+    for t in range(SIZE):
+        value = tl.load(source + t * 32, mask=known, other=0.0)
+        a += tl.load(weights + 4 * t) * value
+        b += tl.load(weights + 4 * t + 1) * value
+        c += tl.load(weights + 4 * t + 2) * value
+        d += tl.load(weights + 4 * t + 3) * value
+    square = tl.sum(a * a + b * b + c * c + d * d, 1)[:, None]
+    flat_or_short = square <= flat if ROOT else square < 1.0
+    scale = tl.where(flat_or_short, 0.0 if ROOT else 1.0, 1.0 / tl.sqrt(square))
+    a, b = tl.minimum(a * scale, 0.2), tl.minimum(b * scale, 0.2)
+    c, d = tl.minimum(c * scale, 0.2), tl.minimum(d * scale, 0.2)
+    if ROOT:
+        total = tl.sum(a + b + c + d, 1)[:, None]
+        again = tl.where(flat_or_short, 0.0, 1.0 / total)
+        a, b = tl.sqrt(a * again), tl.sqrt(b * again)
+        c, d = tl.sqrt(c * again), tl.sqrt(d * again)
+    else:
+        square = tl.sum(a * a + b * b + c * c + d * d, 1)[:, None]
+        again = tl.where(flat_or_short, 1.0, 1.0 / tl.sqrt(square))
+        a, b, c, d = a * again, b * again, c * again, d * again
+    target = values + (image * ny * nx + patch)[:, None] * 128 + j
+    tl.store(target, a, mask=known)
+    tl.store(target + 32, b, mask=known)
+    tl.store(target + 64, c, mask=known)
+    tl.store(target + 96, d, mask=known)
+
+
+def pool_codes(
+    values: torch.Tensor,
+    members: Members,
+    atoms: torch.Tensor,
+    total: torch.Tensor,
+    share: float,
+    precision: str | None = None,
+    block: tuple[int, int] = (_ATOMS, _PATCHES),
+    warps: int = 4,
+    stages: int = 2,
+) -> torch.Tensor:
+    """Return the largest low-rank codes of each cell, (B, cells, k), without any n x k matrix.
+
+    Parameters
+    ----------
+    values : tensor of shape (B, n, 128)
+    members : Members
+    atoms : tensor of shape (k, 128)
+        Transposed projection: the paper's P.
+    total : tensor of shape (128,)
+        P'1.
+    share : float
+        Threshold divided by k, positive.
+    precision : {"tf32x3", "tf32"} or None
+        Of the product. None is that of ``torch.set_float32_matmul_precision``.
+    """
+    images, n, m = values.shape
+    cells, most = members.rows.shape[1:]
+    k = len(atoms)
+    if precision is None:
+        precise = torch.get_float32_matmul_precision() == "highest"
+        precision = "tf32x3" if precise else "tf32"
+    out = values.new_empty((images, cells, k))
+    grid = (triton.cdiv(k, block[0]), images * cells)
+    _code_and_pool[grid](
+        values, members.rows, members.counts, atoms, total, out, share, n, cells, most, k,
+        m, *block, precision, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _code_and_pool(
+    values, rows, counts, atoms, total, out, share, n, cells, most, k,
+    M: tl.constexpr, ATOMS: tl.constexpr, PATCHES: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Largest codes of the patches of one cell over a block of atoms.
+
+    The limit is known before the product, as sum(c) = x . P'1. Where it is negative
+    the descriptor changes its sign, so that codes at or above the limit are kept.
+    """
+    cell = tl.program_id(1).to(tl.int64)
+    first = (cell // cells) * n
+    atom = tl.program_id(0) * ATOMS + tl.arange(0, ATOMS)
+    j = tl.arange(0, M)
+    p = tl.load(atoms + atom[:, None] * M + j[None, :], mask=(atom < k)[:, None], other=0.0)
+    sums = tl.load(total + j)
+    best = tl.zeros((ATOMS,), tl.float32)
+    count = tl.load(counts + cell)
+    for start in range(0, count, PATCHES):
+        place = start + tl.arange(0, PATCHES)
+        known = place < count
+        row = tl.load(rows + cell * most + place, mask=known, other=0)
+        source = values + (first + row)[:, None] * M + j[None, :]
+        x = tl.load(source, mask=known[:, None], other=0.0)
+        limit = share * tl.sum(x * sums[None, :], 1)
+        x = tl.where((limit < 0)[:, None], -x, x)
+        codes = tl.dot(p, tl.trans(x), input_precision=PRECISION)
+        kept = tl.where(codes >= tl.abs(limit)[None, :], codes, 0.0)
+        best = tl.maximum(best, tl.max(kept, 1))
+    tl.store(out + cell * k + atom, best, mask=atom < k)
