@@ -62,18 +62,16 @@ def run(seconds: float = SECONDS) -> dict[str, Any]:
     paths, labels = find_images(data_folder("LS"))
     chosen = [p for _, group in itertools.groupby(zip(labels, paths, strict=True), lambda r: r[0])
               for _, p in itertools.islice(group, PER_CLASS)]  # fmt: skip
-    requests = _requests([Path(path).read_bytes() for path in chosen])
+    requests = make_requests([Path(path).read_bytes() for path in chosen])
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "LS.lrrspm"
         options = ["--no-estimate", "--method", "LrrSPM"]
         _command("train", str(data_folder("LS")), "-o", str(model), *options)
-        with _serving(model) as (process, port):
+        with serving(model) as (process, port):
             memory = Memory(process)
-            rounds = {n: _round(n, port, requests, seconds / len(CLIENTS)) for n in CLIENTS}
+            rounds = {n: send(n, port, requests, seconds / len(CLIENTS)) for n in CLIENTS}
             held = memory.stop()
-            attacked = _round(
-                CLIENTS[-1], port, requests, seconds / len(CLIENTS), hostile_requests()
-            )
+            attacked = send(CLIENTS[-1], port, requests, seconds / len(CLIENTS), hostile_requests())
     counts = sum((one["counts"] for one in rounds.values()), Counter[str]())
     failed = sum(one["failed"] for one in rounds.values())
     figures = []
@@ -104,7 +102,7 @@ def run(seconds: float = SECONDS) -> dict[str, Any]:
     }
 
 
-def _requests(images: list[bytes]) -> list[Request]:
+def make_requests(images: list[bytes]) -> list[Request]:
     """Requests to be sent one after the other, in a fixed order."""
     made = []
     for i in range(1, np.lcm.reduce([EXPLAIN, MALFORMED, OVERSIZED]) + 1):
@@ -134,11 +132,13 @@ def _command(*arguments: str) -> None:
 
 
 @contextmanager
-def _serving(model: Path) -> Iterator[tuple[int, int]]:
+def serving(model: Path, environment: dict[str, str] | None = None) -> Iterator[tuple[int, int]]:
     """Run a server; yields the number of its process, and its port."""
     command = [sys.executable, "-m", "lrrspm", "serve", str(model), "--port", "0", "--json"]
     limit = ["--max-request-mb", str(LIMIT_MB)]
-    with subprocess.Popen([*command, *limit], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*command, *limit], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
         assert process.stdout is not None
         try:
             url = json.loads(process.stdout.readline())["url"]
@@ -181,7 +181,7 @@ def _held(process: psutil.Process) -> float:
     return float(getattr(info, "pss", info.uss))
 
 
-def _round(
+def send(
     clients: int,
     port: int,
     requests: list[Request],

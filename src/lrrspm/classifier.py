@@ -27,6 +27,7 @@ from .modelfile import (
     ModelFileError,
     check_class_weight,
     check_classes,
+    check_familiar,
     check_summary,
     check_temperature,
     fill,
@@ -42,10 +43,13 @@ from .svm import (
     ClassWeight,
     KernelSVM,
     LinearSVM,
+    familiarity,
     fit_temperature,
+    fit_thresholds,
     predict_labels,
     probabilities,
     score_columns,
+    weigh_samples,
 )
 from .training import fit_together
 
@@ -69,7 +73,9 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         Penalty of the support vector machine.
     class_weight : dict, "balanced" or None
         How much images of a class count in training, see :class:`lrrspm.LinearSVM`;
-        "balanced" helps classes with few images.
+        "balanced" helps classes with few images. Then cross-validation also finds
+        what to add to the scores of each class (not for kernels), and probabilities
+        are those of classes that weigh so.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.
@@ -88,6 +94,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     temperature_ : float or None
         Of the probabilities, learned by cross-validation; None where the classes
         have too few images for it.
+    familiar_ : float or None
+        Least :func:`lrrspm.svm.familiarity` of 99 % of the training images, likewise.
     summary_ : dict
         Numbers of training images, in all and per class.
 
@@ -187,6 +195,17 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         """Return probabilities for scores, both (N, n_classes)."""
         return probabilities(scores, self.temperature_ or config.TEMPERATURE)
 
+    def is_known(self, scores: NDArray[Any], confidence: float) -> NDArray[np.bool_]:
+        """Tell which images to answer, (N,), from scores (N, n_classes).
+
+        Those with a class of at least that probability, but for images that are less
+        familiar than nearly all training images were.
+        """
+        sure = self.probabilities(scores).max(axis=1) >= confidence
+        if self.temperature_ is None or self.familiar_ is None:
+            return sure
+        return sure & (familiarity(scores, self.temperature_) >= self.familiar_)
+
     def explain(self, image: Image, label: Any = None) -> Explanation:
         """Compute what each patch of an image adds to a class's score, and where.
 
@@ -233,6 +252,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             "classes": self.classes_.tolist(),
             "summary": check_summary(self.summary_),
             "temperature": self.temperature_,
+            "familiar": self.familiar_,
             "class_weight": pack_weights(self.class_weight),
             "requires": packed.requires,
         }
@@ -306,6 +326,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         """
         self.svm_ = self.new_svm()
         self.temperature_: float | None = None
+        self.familiar_: float | None = None
         scores = None
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
@@ -320,13 +341,37 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
                     tell(fold, machine)
 
             self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
-            self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            self._calibrate(scores, labels, indices, tested, sample_weight)
+            assert self.temperature_ is not None
+            found = familiarity(scores[tested], self.temperature_)
+            self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
         self.fitted_method_ = None if self.method_name == "custom" else self.method_name
         self.classes_ = self.svm_.classes_
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
         return scores
+
+    def _calibrate(
+        self,
+        scores: NDArray[Any],
+        labels: NDArray[Any],
+        indices: NDArray[np.int64],
+        tested: NDArray[np.bool_],
+        sample_weight: NDArray[Any] | None,
+    ) -> None:
+        """Learn the temperature from scores (N, n_classes); with class weights, thresholds too.
+
+        These are added to the scores, and to the machine's intercepts.
+        """
+        weights = weigh_samples(self.class_weight, labels, sample_weight, np.float64)
+        if self.class_weight is None or weights is None or isinstance(self.svm_, KernelSVM):
+            self.temperature_ = fit_temperature(scores[tested], indices[tested])
+            return
+        added, self.temperature_ = fit_thresholds(scores[tested], indices[tested], weights[tested])
+        scores += added
+        own = added[1:] if len(added) == 2 else added  # two classes share one machine
+        self.svm_.intercept_ = (self.svm_.intercept_ + own).astype(self.svm_.intercept_.dtype)
 
     def store(self) -> FeatureStore:
         """Open the store in ``cache``."""
@@ -416,4 +461,5 @@ def _restore(file: ModelFile) -> ImageClassifier:
     model.features_, model.svm_, model.classes_ = features, svm, classes
     model.summary_, model.fitted_method_ = summary, method
     model.temperature_ = check_temperature(description.get("temperature"))
+    model.familiar_ = check_familiar(description.get("familiar"))
     return model

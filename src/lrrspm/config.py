@@ -93,6 +93,9 @@ SEED = 0
 TEMPERATURE = 0.2
 """Of the probabilities of a model that could not be calibrated."""
 
+UNFAMILIAR = 0.01
+"""Share of training images that count as unlike the others, in cross-validation."""
+
 CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Least probabilities at which ``train`` says how many images would be answered."""
 

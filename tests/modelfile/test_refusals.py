@@ -102,12 +102,36 @@ def rewrite(good, path, change, **more):
     return path
 
 
+def estimate(description, **more):
+    description["summary"].update(estimate={"accuracy": 1, "images": 1, **more})
+
+
 @pytest.mark.parametrize(
     "change",
     [
         lambda d: d["summary"].update(held_out={"accuracy": 1, "images": 1, "rough": True}),
         lambda d: d["summary"].update(held_out={"accuracy": 1}),
         lambda d: d["summary"].update(held_out={"accuracy": "1", "images": 1}),
+        lambda d: estimate(d, per_class=[1]),
+        lambda d: estimate(d, per_class={"a": "1"}),
+        lambda d: estimate(d, coverage=[{"confidence": 1}]),
+        lambda d: estimate(d, coverage=[{"confidence": 1, "answered": 1, "right": "all"}]),
+        lambda d: estimate(d, coverage=[None] * 10**5),
+        lambda d: estimate(d, coverage="all"),
+        lambda d: estimate(d, low=-1),
+        lambda d: estimate(d, high="100"),
+        lambda d: estimate(d, folds=1.5),
+        lambda d: estimate(d, more=1),
+        lambda d: d.update(temperature=0),
+        lambda d: d.update(temperature="1"),
+        lambda d: d.update(temperature=True),
+        lambda d: d.update(familiar=-1),
+        lambda d: d.update(familiar=[1]),
+        lambda d: d.update(class_weight="fair"),
+        lambda d: d.update(class_weight=[["a"]]),
+        lambda d: d.update(class_weight=[["a", -1]]),
+        lambda d: d.update(class_weight=[[["a"], 1]]),
+        lambda d: d.update(class_weight={"a": 1}),
         lambda d: d["summary"].update(more=1),
         lambda d: d["summary"].update(images=10**30),
         lambda d: d.update(summary=[]),
@@ -117,6 +141,28 @@ def rewrite(good, path, change, **more):
 def test_a_hostile_description_is_refused(change, good, tmp_path):
     with pytest.raises(ModelFileError):
         load_model(rewrite(good, tmp_path / "a.lrrspm", change))
+
+
+@pytest.mark.parametrize("key", ["held_out", "estimate"])
+def test_older_estimates_are_read(key, good, tmp_path):
+    def change(description):
+        description["summary"][key] = {"accuracy": 75.5, "images": 40}
+        for new in ("temperature", "familiar", "class_weight"):
+            del description[new]
+
+    model = load_model(rewrite(good, tmp_path / "a.lrrspm", change))
+    assert model.summary_["estimate"] == {"accuracy": 75.5, "images": 40}
+    assert (model.temperature_, model.familiar_, model.class_weight) == (None, None, None)
+
+
+@pytest.mark.parametrize("weight", ["balanced", {0: 2.0, 1: 0.5}])
+def test_calibration_and_weights_are_kept(weight, arrays, tmp_path):
+    model = classifier(random_state=0).set_params(class_weight=weight).fit(arrays, [0, 1] * 3)
+    model.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert (loaded.temperature_, loaded.familiar_) == (model.temperature_, model.familiar_)
+    assert loaded.class_weight == weight
+    np.testing.assert_array_equal(loaded.predict_proba(arrays), model.predict_proba(arrays))
 
 
 def test_what_a_file_may_not_say_is_not_written(arrays, tmp_path):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrrspm.svm import fit_temperature, probabilities
+from lrrspm.svm import familiarity, fit_temperature, fit_thresholds, probabilities
 
 
 @settings(deadline=None)
@@ -35,3 +35,34 @@ def test_any_scores_give_probabilities(scale):
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found.sum(axis=1), 1)
     np.testing.assert_allclose(found[1], 1 / 3)
+
+
+def test_familiarity_by_hand():
+    """The same for all images if scores are alike, and more where one class stands out."""
+    found = familiarity(np.array([[2.0, 2.0], [1.0, -1.0], [5.0, 3.0]]), 0.5)
+    expected = [np.log(2), np.log(np.exp(2) + np.exp(-2)), np.log(np.exp(2) + np.exp(-2))]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_thresholds_by_hand():
+    """One of four equal samples weighs as much as the others together."""
+    scores = np.array([[0.0, -1.0]] * 4)
+    labels = np.array([0, 0, 0, 1])
+    added, temperature = fit_thresholds(scores, labels, np.array([1.0, 1.0, 1.0, 3.0]))
+    assert added.sum() == pytest.approx(0)
+    # Both classes are then equally likely.
+    np.testing.assert_allclose(probabilities(scores + added, temperature), 0.5, atol=0.01)
+
+
+@settings(deadline=None, max_examples=20)
+@given(n_classes=st.integers(2, 5), seed=st.integers(0, 1000))
+def test_thresholds_that_drew_the_labels_are_found(n_classes, seed):
+    rng = np.random.default_rng(seed)
+    wanted = rng.uniform(-0.3, 0.3, n_classes)
+    wanted -= wanted.mean()
+    scores = rng.normal(size=(8000, n_classes))
+    chances = probabilities(scores + wanted, 0.4)
+    labels = np.array([rng.choice(n_classes, p=row) for row in chances])
+    added, temperature = fit_thresholds(scores, labels, np.ones(len(labels)))
+    assert temperature == pytest.approx(0.4, rel=0.1)
+    np.testing.assert_allclose(added, wanted, atol=0.08)

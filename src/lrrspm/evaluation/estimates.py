@@ -85,7 +85,6 @@ def train_with_estimate(
             parameters=describe_parameters(classifier),
         )
         low, high = found.interval
-        chances = classifier.probabilities(scores[tested]).max(axis=1)
         classifier.summary_["estimate"] = {
             "accuracy": found.mean,
             "low": low,
@@ -93,7 +92,7 @@ def train_with_estimate(
             "images": found.images,
             "folds": int(folds.max()) + 1,
             "per_class": {str(name): share for name, share in found.per_class.items()},
-            "coverage": coverage(chances, (predicted == truth)[tested]),
+            "coverage": coverage(classifier, scores[tested], (predicted == truth)[tested]),
         }
         return Training(found, []), {}
 
@@ -103,14 +102,17 @@ def train_with_estimate(
     return Training(training.estimate, left_out)
 
 
-def coverage(chances: NDArray[Any], right: NDArray[np.bool_]) -> list[dict[str, float | None]]:
+def coverage(
+    classifier: ImageClassifier, scores: NDArray[Any], right: NDArray[np.bool_]
+) -> list[dict[str, float | None]]:
     """List what answering only from some confidence on would mean.
 
     Parameters
     ----------
-    chances : array of shape (n,)
-        Probability of each image's predicted class.
+    classifier : ImageClassifier
+    scores : array of shape (n, n_classes)
     right : array of shape (n,)
+        Whether each image's predicted class is its own.
 
     Returns
     -------
@@ -120,7 +122,7 @@ def coverage(chances: NDArray[Any], right: NDArray[np.bool_]) -> list[dict[str, 
     """
     rows: list[dict[str, float | None]] = []
     for least in config.CONFIDENCES:
-        answered = chances >= least
+        answered = classifier.is_known(scores, least)
         share = 100 * float(right[answered].mean()) if answered.any() else None
         rows.append({"confidence": least, "answered": 100 * float(answered.mean()), "right": share})
     return rows
@@ -140,6 +142,7 @@ def _find_mistakes(
         model = clone(classifier)
         model.features_, model.svm_ = classifier.features_, machine
         model.classes_, model.temperature_ = classifier.classes_, classifier.temperature_
+        model.familiar_ = classifier.familiar_
         rows = np.flatnonzero(folds == fold)
         own = [paths[i] for i in rows.tolist()]
         found += find_mistakes(model, own, y[rows], scores[rows], fold + 1)

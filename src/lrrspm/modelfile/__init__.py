@@ -4,6 +4,7 @@ from .card import describe_model, describe_parameters
 from .checks import (
     check_class_weight,
     check_classes,
+    check_familiar,
     check_labels,
     check_summary,
     check_temperature,
@@ -18,6 +19,7 @@ __all__ = [
     "ModelFileError",
     "check_class_weight",
     "check_classes",
+    "check_familiar",
     "check_labels",
     "check_restorable",
     "check_summary",

@@ -144,6 +144,13 @@ def check_temperature(temperature: Any) -> float | None:
     return float(temperature)
 
 
+def check_familiar(familiar: Any) -> float | None:
+    """Check the least familiarity of known images; None in models without a calibration."""
+    if familiar is not None and (type(familiar) not in (int, float) or not 0 <= familiar <= 1e9):
+        raise ValueError(f"its least familiarity is {familiar!r:.100}")
+    return familiar
+
+
 def _check_keys(name: str, given: Any, needed: set[str], *optional: str) -> None:
     if not isinstance(given, dict) or not needed <= set(given) <= needed | set(optional):
         raise ValueError(f"{name} must have the keys {sorted(needed)}, got {given!r:.100}")

@@ -1,0 +1,109 @@
+"""Is it as fast as an earlier commit?
+
+Requests per second of a server with 8 clients, and images per second from file to
+vector, of the earlier commit and of this one in turns, with the same LrrSPM model and
+the same files of LS. Best of each; target: at least 0.9 of before.
+
+    LRRSPM_DATA=... python -m benchmarks.before [COMMIT]
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lrrspm import find_images
+
+from ._measure import ROOT, data_folder, figure, measure, show
+from .serve import PER_CLASS, make_requests, send, serving
+
+BASE = "df8a6ff"
+TURNS = 4
+SECONDS = 12.0
+_VECTORS = """
+import sys, time
+from lrrspm import load_model
+model = load_model(sys.argv[1]).set_params(n_jobs=2)
+paths = sys.argv[2:]
+features = model.features_.set_params(n_jobs=2)
+features.transform(paths[:20])
+start = time.perf_counter()
+features.transform(paths)
+print(len(paths) / (time.perf_counter() - start))
+"""
+
+
+def run(base: str = BASE) -> dict[str, Any]:
+    """Measure both in turns."""
+    paths, labels = find_images(data_folder("LS"))
+    rows = zip(labels, paths, strict=True)
+    chosen = [
+        path
+        for _, group in itertools.groupby(rows, lambda row: row[0])
+        for _, path in itertools.islice(group, PER_CLASS)
+    ]
+    requests = make_requests([Path(path).read_bytes() for path in chosen])
+    found: dict[str, dict[str, list[float]]] = {
+        name: {"requests": [], "vectors": []} for name in ("before", "after")
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        before = Path(folder) / "base"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "-q", "--detach", "-f", str(before), base], check=True)
+        try:
+            model = Path(folder) / "LS.lrrspm"
+            _train_with(before, model, chosen)
+            for _ in range(TURNS):
+                for name, checkout in (("before", before), ("after", ROOT)):
+                    environment = _environment(checkout)
+                    command = [sys.executable, "-c", _VECTORS, str(model), *chosen]
+                    done = subprocess.run(
+                        command, env=environment, check=True, capture_output=True, text=True
+                    )
+                    found[name]["vectors"].append(float(done.stdout))
+                    with serving(model, environment) as (_, port):
+                        send(8, port, requests, 3.0)
+                        each = send(8, port, requests, SECONDS)["per_second"]
+                    found[name]["requests"].append(each)
+        finally:
+            subprocess.run([*git, "remove", "--force", str(before)], check=False)
+    best = {name: {key: max(each) for key, each in own.items()} for name, own in found.items()}
+    return {
+        "base": base,
+        "turns": found,
+        "figures": [
+            figure(
+                f"{what}: this commit over {base}",
+                best["after"][key] / best["before"][key],
+                ">= 0.9",
+            )
+            for key, what in (("requests", "serve, 8 clients, requests per second"),
+                              ("vectors", "file to vector, images per second, two threads"))
+        ],
+    }  # fmt: skip
+
+
+def _environment(checkout: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{ROOT}"}
+
+
+def _train_with(checkout: Path, model: Path, paths: list[str]) -> None:
+    """Train with the earlier commit: both can read its model."""
+    listed = model.with_suffix(".csv")
+    listed.write_text("\n".join(f"{path},{Path(path).parent.name}" for path in paths))
+    command = [sys.executable, "-m", "lrrspm", "train", str(listed), "-o", str(model)]
+    subprocess.run(
+        [*command, "--no-estimate"],
+        env=_environment(checkout),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+if __name__ == "__main__":
+    show("before", measure("before", lambda: run(*sys.argv[1:])))
