@@ -85,6 +85,11 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         A folder that keeps codebooks and vectors for the next run, see
         :class:`lrrspm.cache.FeatureStore`. It changes only the speed, and is
         not part of a model file.
+    device : str
+        Where vectors are computed: "cpu"; "cuda" for a GPU of NVIDIA (``lrrspm[gpu]``),
+        for the methods fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations
+        of a GPU on the CPU. Vectors agree within rounding. Codebooks are learned and images read on
+        the CPU. Not part of a model file.
 
     Attributes
     ----------
@@ -125,6 +130,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         random_state: Any = None,
         cache: str | os.PathLike[str] | None = None,
         class_weight: ClassWeight = None,
+        device: str = config.DEVICE,
     ) -> None:
         self.encoder = encoder
         self.method = method
@@ -136,6 +142,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         self.random_state = random_state
         self.cache = cache
         self.class_weight = class_weight
+        self.device = device
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -160,7 +167,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         images = check_images(X)
         everything = [np.arange(len(images))]
         weights = None if sample_weight is None else np.asarray(sample_weight)
-        with open_engine(self.n_jobs) as engine:
+        with open_engine(self.n_jobs, device=self.device) as engine:
             fit_together(
                 [self], images, y, everything, engine, Stages(), sample_weight=weights,
                 calibrate=True,
@@ -171,7 +178,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         """Return scores, (N, n_classes), or (N,) for two classes (positive: the second)."""
         check_is_fitted(self)
         images = check_images(X)
-        with open_engine(self.n_jobs) as engine:
+        with open_engine(self.n_jobs, device=self.device) as engine:
             score = partial(self.svm_.scores, executor=engine.threads)
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
@@ -398,7 +405,7 @@ def score_images(
     one raises.
     """
     check_is_fitted(classifier)
-    with open_engine(classifier.n_jobs) as engine:
+    with open_engine(classifier.n_jobs, device=classifier.device) as engine:
         score = partial(classifier.svm_.scores, executor=engine.threads)
         found = map_vectors(
             score, classifier.features_, images, engine, stages, skip, classifier.store()

@@ -11,6 +11,7 @@ from .app import command, report_skipped
 from .options import (
     ALL,
     CacheFolder,
+    DeviceName,
     ImageFolder,
     Jobs,
     Json,
@@ -50,6 +51,7 @@ def evaluate(
     penalty: Penalty = config.C,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
@@ -70,7 +72,7 @@ def evaluate(
 
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
-        names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
+        names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device
     )
     check_report(report)
     paths, labels = find_images(folder)
@@ -114,6 +116,7 @@ def score(
     model: ModelPath,
     folder: ImageFolder,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     report: ReportPath = None,
@@ -132,7 +135,7 @@ def score(
     from ..images import find_images
 
     check_report(report, model)
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
+    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
     paths, labels = find_images(folder)
     with progress() as listener:
         stages = Stages(listener)

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from .. import config
 from .app import command, report_skipped
-from .options import CacheFolder, Jobs, Json, ModelPath, OnError, OnErrorSkip
+from .options import CacheFolder, DeviceName, Jobs, Json, ModelPath, OnError, OnErrorSkip
 from .terminal import print_json, print_rich, progress, text
 
 Ranked = list[tuple[str, float]]
@@ -30,6 +31,7 @@ def predict(
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated rows.")] = False,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     as_json: Json = False,
@@ -46,7 +48,7 @@ def predict(
     from ..evaluation import Skipped
     from ..images import expand_paths
 
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
+    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
     files = expand_paths(paths)
     with progress() as listener:
         scores, reasons = score_images(

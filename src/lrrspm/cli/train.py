@@ -14,6 +14,7 @@ from .options import (
     ALL,
     CacheFolder,
     ClassWeights,
+    DeviceName,
     ImageFolder,
     Jobs,
     Json,
@@ -52,6 +53,7 @@ def train(
     class_weight: ClassWeights = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
@@ -81,6 +83,7 @@ def train(
         random_state=seed,
         n_jobs=jobs,
         cache=cache,
+        device=device,
     )[method]
     check_target(output)
     _check_replaced(output)

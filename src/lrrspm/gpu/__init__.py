@@ -1,11 +1,10 @@
 """The same vectors on a GPU: images of several sizes in batches, through torch.
 
-Imported only where a device is asked for, so torch is needed only there. Plain
-operations run on any device of torch; on CUDA the largest steps of ``fast`` are
-kernels of Triton.
+This module needs no torch; those that compute are imported where a device is asked
+for. Plain operations run on any device of torch; on CUDA dense SIFT and the
+maxima of low-rank codes are kernels of Triton.
 """
 
-from .device import DeviceError, check_device
-from .encoding import DeviceChannels, check_channels
+from .device import DeviceError, check_device, describe_device
 
-__all__ = ["DeviceChannels", "DeviceError", "check_channels", "check_device"]
+__all__ = ["DeviceError", "check_device", "describe_device"]

@@ -129,9 +129,7 @@ class Members(NamedTuple):
         return found * (self.rows >= 0)[..., None]
 
 
-def find_members(
-    kinds: Sequence[Grids], pyramid: SpatialPyramid, device: torch.device
-) -> Members:
+def find_members(kinds: Sequence[Grids], pyramid: SpatialPyramid, device: torch.device) -> Members:
     """Return the patches of cells, for grids of several patch sizes one after another."""
     firsts = np.cumsum([0, *(grids.ny * grids.nx for grids in kinds)]).tolist()
     sizes = tuple((grids.size, grids.step, grids.nx) for grids in kinds)

@@ -28,7 +28,7 @@ def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
     images, height, width = plane.shape[0], plane.shape[1] - 4, plane.shape[2] - 4
     ny, nx = (height - size) // step + 1, (width - size) // step + 1
     maps = plane.new_empty((images, height, width, 8))
-    grid = (triton.cdiv(height * width, _PIXELS), images)
+    grid: tuple[int, ...] = (triton.cdiv(height * width, _PIXELS), images)
     (g0, g1, g2, _, _), (d0, d1, _, _, _) = (taps.tolist() for taps in TAPS)
     _orientations[grid](plane, maps, height, width, g0, g1, g2, d0, d1, _PIXELS)
     weights = _weights(size, plane.device)
@@ -90,9 +90,7 @@ def _orientations(plane, maps, height, width, g0, g1, g2, d0, d1, PIXELS: tl.con
 
 
 @triton.jit
-def _sum_rows(
-    maps, weights, rows, height, width, ny, step, SIZE: tl.constexpr, SUMS: tl.constexpr
-):
+def _sum_rows(maps, weights, rows, height, width, ny, step, SIZE: tl.constexpr, SUMS: tl.constexpr):
     """Four vertical bins of one row of patches: SIZE reads and 4 writes per column and map."""
     gy, image = tl.program_id(1), tl.program_id(2).to(tl.int64)
     j = tl.program_id(0) * SUMS + tl.arange(0, SUMS)
@@ -166,8 +164,8 @@ def pool_codes(
     share: float,
     precision: str | None = None,
     block: tuple[int, int] = (_ATOMS, _PATCHES),
-    warps: int = 4,
-    stages: int = 2,
+    warps: int = 8,
+    stages: int = 3,
 ) -> torch.Tensor:
     """Return the largest low-rank codes of each cell, (B, cells, k), without any n x k matrix.
 
@@ -190,42 +188,56 @@ def pool_codes(
     if precision is None:
         precise = torch.get_float32_matmul_precision() == "highest"
         precision = "tf32x3" if precise else "tf32"
+    tiles = triton.cdiv(most, block[1])
+    rows, limits = _tiles(values, members, share * total, tiles * block[1])
     out = values.new_empty((images, cells, k))
-    grid = (triton.cdiv(k, block[0]), images * cells)
+    grid = (triton.cdiv(k, block[0]), images)
     _code_and_pool[grid](
-        values, members.rows, members.counts, atoms, total, out, share, n, cells, most, k,
+        values, rows, limits, atoms, out, n, cells, tiles, k,
         m, *block, precision, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
 
 
+def _tiles(
+    values: torch.Tensor, members: Members, total: torch.Tensor, length: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rows and limits (B, cells, length) of the patches in cells; infinite for no patch.
+
+    The limits are known before the codes, as sum(c) = x . P'1.
+    """
+    rows = torch.nn.functional.pad(members.rows, (0, length - members.rows.shape[2]), value=-1)
+    known = rows.clamp_min(0)
+    limits = (values @ total).gather(1, known.flatten(1)).view(rows.shape)
+    return known.int(), torch.where(rows >= 0, limits, torch.inf)
+
+
 @triton.jit
 def _code_and_pool(
-    values, rows, counts, atoms, total, out, share, n, cells, most, k,
+    values, rows, limits, atoms, out, n, cells, tiles, k,
     M: tl.constexpr, ATOMS: tl.constexpr, PATCHES: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Largest codes of the patches of one cell over a block of atoms.
+    """Largest codes of the patches of all cells of an image over a block of atoms.
 
-    The limit is known before the product, as sum(c) = x . P'1. Where it is negative
-    the descriptor changes its sign, so that codes at or above the limit are kept.
+    The atoms stay where they are while the tiles of patches pass by, cell after cell.
     """
-    cell = tl.program_id(1).to(tl.int64)
-    first = (cell // cells) * n
+    image = tl.program_id(1).to(tl.int64)
     atom = tl.program_id(0) * ATOMS + tl.arange(0, ATOMS)
     j = tl.arange(0, M)
     p = tl.load(atoms + atom[:, None] * M + j[None, :], mask=(atom < k)[:, None], other=0.0)
-    sums = tl.load(total + j)
+    first = values + image * n * M
+    place = image * cells * tiles * PATCHES + tl.arange(0, PATCHES)
+    target = out + image * cells * k + atom
     best = tl.zeros((ATOMS,), tl.float32)
-    count = tl.load(counts + cell)
-    for start in range(0, count, PATCHES):
-        place = start + tl.arange(0, PATCHES)
-        known = place < count
-        row = tl.load(rows + cell * most + place, mask=known, other=0)
-        source = values + (first + row)[:, None] * M + j[None, :]
-        x = tl.load(source, mask=known[:, None], other=0.0)
-        limit = share * tl.sum(x * sums[None, :], 1)
-        x = tl.where((limit < 0)[:, None], -x, x)
+    for tile in range(cells * tiles):
+        row = tl.load(rows + place + tile * PATCHES)
+        limit = tl.load(limits + place + tile * PATCHES)
+        x = tl.load(first + row[:, None] * M + j[None, :])
         codes = tl.dot(p, tl.trans(x), input_precision=PRECISION)
+        # Where the limit is negative, codes at or below it are kept.
+        codes = codes * tl.where(limit < 0, -1.0, 1.0)[None, :]
         kept = tl.where(codes >= tl.abs(limit)[None, :], codes, 0.0)
-        best = tl.maximum(best, tl.max(kept, 1))
-    tl.store(out + cell * k + atom, best, mask=atom < k)
+        largest = tl.max(kept, 1)
+        best = tl.where(tile % tiles == 0, largest, tl.maximum(best, largest))
+        # The last tile of a cell writes last.
+        tl.store(target + (tile // tiles) * k, best, mask=atom < k)

@@ -44,9 +44,7 @@ def _block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Ten
         plane.view(len(plane), height // step, step, width // step, step)
         for plane in (bins.to(torch.uint8), weights)
     )
-    histograms = [
-        torch.where(bins == bin_, weights, 0.0).sum((2, 4)) for bin_ in range(N_PATTERNS)
-    ]
+    histograms = [torch.where(bins == bin_, weights, 0.0).sum((2, 4)) for bin_ in range(N_PATTERNS)]
     return torch.stack(histograms, 1)
 
 
@@ -55,9 +53,7 @@ def _sum_cells(blocks: torch.Tensor, cell: int, grids: Grids) -> torch.Tensor:
     for axis in (2, 3):
         length = blocks.shape[axis] - cell + 1
         blocks = sum(blocks.narrow(axis, t, length) for t in range(cell))
-    parts = [
-        blocks[:, :, y : y + grids.ny, x : x + grids.nx] for y in (0, cell) for x in (0, cell)
-    ]
+    parts = [blocks[:, :, y : y + grids.ny, x : x + grids.nx] for y in (0, cell) for x in (0, cell)]
     values = torch.cat(parts, 1).flatten(2).mT
     total = values.sum(2, keepdim=True)
     return (values / torch.where(total > 0, total, 1.0)).sqrt()

@@ -9,9 +9,7 @@ from ..descriptors.local_color import N_CELLS
 from .batches import Batch, Grids
 
 
-def describe_local_color(
-    descriptor: LocalColor, batch: Batch
-) -> tuple[torch.Tensor, list[Grids]]:
+def describe_local_color(descriptor: LocalColor, batch: Batch) -> tuple[torch.Tensor, list[Grids]]:
     """Return the values (B, n, 96) of :class:`lrrspm.descriptors.LocalColor`, and their grids."""
     found, kinds = [], []
     least = max(descriptor.patch_sizes)

@@ -27,9 +27,7 @@ def describe_sift(descriptor: SIFT, batch: Batch) -> tuple[torch.Tensor, list[Gr
     return _describe(canvas[:, 0], size, step, root=False), [grids]
 
 
-def describe_root_sift(
-    descriptor: RootSIFT, batch: Batch
-) -> tuple[torch.Tensor, list[Grids]]:
+def describe_root_sift(descriptor: RootSIFT, batch: Batch) -> tuple[torch.Tensor, list[Grids]]:
     """Return the values (B, n, m) of RootSIFT or OpponentSIFT, sizes one after another."""
     found, kinds = [], []
     least = max(descriptor.patch_sizes)
