@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..descriptors import places
 from ..descriptors.base import PatchGrid
 from ..pooling import SpatialPyramid
 
@@ -53,9 +54,7 @@ class Batch:
 
         An image is repeated beyond its border. Integers are divided by 255.
         """
-        rows, columns = (
-            self._along(axis, grids, margin) for axis in (0, 1)
-        )  # (B, H), (B, W): pixels of the image
+        rows, columns = (self._along(axis, grids, margin) for axis in (0, 1))
         widths = self._tensor([w for _, w in self.shapes])[:, None]
         starts = self._tensor(self._starts)[:, None]
         places = (starts + rows * widths)[:, :, None] + columns[:, None, :]
@@ -112,13 +111,11 @@ class Members(NamedTuple):
     ----------
     rows : tensor of shape (B, cells, most), int64
         Patches among those of an image's canvases; -1 where there are no more.
-    counts : tensor of shape (B, cells), int32
     places : tensor of shape (B, cells, most, 2), float32
         Places in the image from -1/2 to 1/2; 0 where there are no more.
     """
 
     rows: torch.Tensor
-    counts: torch.Tensor
     places: torch.Tensor
 
     def take(self, values: torch.Tensor) -> torch.Tensor:
@@ -133,16 +130,19 @@ def find_members(kinds: Sequence[Grids], pyramid: SpatialPyramid, device: torch.
     """Return the patches of cells, for grids of several patch sizes one after another."""
     firsts = np.cumsum([0, *(grids.ny * grids.nx for grids in kinds)]).tolist()
     sizes = tuple((grids.size, grids.step, grids.nx) for grids in kinds)
-    shapes = kinds[0].padded
+    # Images of one folder have few sizes, and tables are longer than pixels are many.
+    shapes = sorted(set(kinds[0].padded))
     tables = [_table(shape, sizes, tuple(firsts), pyramid) for shape in shapes]
-    most = max(rows.shape[1] for rows, _, _ in tables)
+    most = max(rows.shape[1] for rows, _ in tables)
     all_rows = np.full((len(shapes), pyramid.n_finest, most), -1)
     all_places = np.zeros((*all_rows.shape, 2), np.float32)
-    for i, (rows, _, places) in enumerate(tables):
+    for i, (rows, spots) in enumerate(tables):
         all_rows[i, :, : rows.shape[1]] = rows
-        all_places[i, :, : rows.shape[1]] = places
-    counts = np.stack([counts for _, counts, _ in tables])
-    return Members(*(torch.from_numpy(a).to(device) for a in (all_rows, counts, all_places)))
+        all_places[i, :, : rows.shape[1]] = spots
+    number = {shape: i for i, shape in enumerate(shapes)}
+    which = torch.tensor([number[shape] for shape in kinds[0].padded], device=device)
+    found = (torch.from_numpy(array).to(device) for array in (all_rows, all_places))
+    return Members(*(array[which] for array in found))
 
 
 @lru_cache(maxsize=256)  # images of one folder have few sizes
@@ -151,10 +151,8 @@ def _table(
     sizes: tuple[tuple[int, int, int], ...],
     firsts: tuple[int, ...],
     pyramid: SpatialPyramid,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Rows (cells, most), counts (cells,) and places (cells, most, 2) of one image."""
-    from ..descriptors import places
-
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Rows (cells, most) and places (cells, most, 2) of one image."""
     rows, cells, where = [], [], []
     for (size, step, width), first in zip(sizes, firsts, strict=False):
         grid = PatchGrid(shape, size, step)
@@ -169,7 +167,7 @@ def _table(
     spots = np.zeros((*table.shape, 2), np.float32)
     filled = np.arange(counts.max()) < counts[:, None]
     table[filled], spots[filled] = row[order], place[order]
-    return table, counts.astype(np.int32), spots
+    return table, spots
 
 
 def similar(shapes: Sequence[Shape]) -> Iterator[list[int]]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
 
+from ..descriptors.lbp import BINS, LEAST, N_PATTERNS
 from ..descriptors.root_sift import FLAT
 from ..descriptors.sift import TAPS, bin_weights
 from .batches import Members
 
 _PIXELS = 128
 _SUMS = 1024
-_PATCHES = 32
-_ATOMS = 128
+_PATCHES = 16
+_BLOCKS = 64
+_TILES = {"tf32": (256, 64, 4, 3), "tf32x3": (128, 64, 8, 2)}
+"""Atoms and patches per tile, warps and stages: the fastest on an H200."""
 
 
 def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
@@ -156,6 +160,60 @@ def _sum_columns(
     tl.store(target + 96, d, mask=known)
 
 
+def lbp(canvas: torch.Tensor, radius: int, step: int) -> torch.Tensor:
+    """Return histograms (B, rows, columns, 59) of local binary patterns in blocks.
+
+    Parameters
+    ----------
+    canvas : tensor of shape (B, h + 2 radius, w + 2 radius)
+        h and w are multiples of ``step``.
+    """
+    canvas = canvas.contiguous()
+    images, height, width = canvas.shape
+    rows, columns = ((length - 2 * radius) // step for length in (height, width))
+    out = canvas.new_empty((images, rows, columns, N_PATTERNS))
+    grid = (triton.cdiv(rows * columns, _BLOCKS), images)
+    bins = torch.from_numpy(BINS.astype(np.int32)).to(canvas.device)
+    _count_patterns[grid](
+        canvas, bins, out, height, width, rows, columns, radius, LEAST.item(),
+        N_PATTERNS, step, _BLOCKS,
+    )  # fmt: skip
+    return out
+
+
+@triton.jit
+def _count_patterns(
+    canvas, bins, out, height, width, rows, columns, radius, least,
+    PATTERNS: tl.constexpr, STEP: tl.constexpr, BLOCKS: tl.constexpr,
+):  # fmt: skip
+    """Histograms of blocks: nine reads per pixel, most of them from cache, 64 comparisons."""
+    image = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)
+    known = block < rows * columns
+    y, x = (block // columns) * STEP + radius, (block % columns) * STEP + radius
+    corner = canvas + image * height * width + y * width + x
+    number = tl.arange(0, 64)
+    histogram = tl.zeros((BLOCKS, 64), tl.float32)
+    up = radius * width
+    for t in range(STEP * STEP):
+        at = corner + (t // STEP) * width + t % STEP
+        center = tl.load(at, mask=known, other=0.0)
+        total = tl.zeros((BLOCKS,), tl.float32)
+        pattern = tl.zeros((BLOCKS,), tl.int32)
+        # Around the pixel from the upper left, clockwise.
+        for bit in tl.static_range(8):
+            down = -up if bit < 3 else (up if bit >= 4 and bit < 7 else 0)
+            right = radius if bit >= 2 and bit < 5 else (-radius if bit == 0 or bit > 5 else 0)
+            away = tl.load(at + down + right, mask=known, other=0.0) - center
+            total += tl.abs(away)
+            pattern |= tl.where(away > 0, 1 << bit, 0)
+        total = tl.where(total >= least, total, 0.0)
+        own = tl.load(bins + pattern)
+        histogram += tl.where(own[:, None] == number[None, :], total[:, None], 0.0)
+    target = out + (image * rows * columns + block)[:, None] * PATTERNS + number[None, :]
+    tl.store(target, histogram, mask=known[:, None] & (number < PATTERNS)[None, :])
+
+
 def pool_codes(
     values: torch.Tensor,
     members: Members,
@@ -163,9 +221,6 @@ def pool_codes(
     total: torch.Tensor,
     share: float,
     precision: str | None = None,
-    block: tuple[int, int] = (_ATOMS, _PATCHES),
-    warps: int = 8,
-    stages: int = 3,
 ) -> torch.Tensor:
     """Return the largest low-rank codes of each cell, (B, cells, k), without any n x k matrix.
 
@@ -188,13 +243,14 @@ def pool_codes(
     if precision is None:
         precise = torch.get_float32_matmul_precision() == "highest"
         precision = "tf32x3" if precise else "tf32"
-    tiles = triton.cdiv(most, block[1])
-    rows, limits = _tiles(values, members, share * total, tiles * block[1])
+    n_atoms, n_patches, warps, stages = _TILES[precision]
+    tiles = triton.cdiv(most, n_patches)
+    rows, limits = _tiles(values, members, share * total, tiles * n_patches)
     out = values.new_empty((images, cells, k))
-    grid = (triton.cdiv(k, block[0]), images)
+    grid = (triton.cdiv(k, n_atoms), images)
     _code_and_pool[grid](
         values, rows, limits, atoms, out, n, cells, tiles, k,
-        m, *block, precision, num_warps=warps, num_stages=stages,
+        m, n_atoms, n_patches, precision, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
 

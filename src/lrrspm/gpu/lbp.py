@@ -25,10 +25,16 @@ def describe_lbp(descriptor: LBP, batch: Batch) -> tuple[torch.Tensor, list[Grid
 
 
 def _block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Tensor:
-    """Histograms (B, 59, rows, columns) of blocks of step x step pixels.
+    """Histograms (B, rows, columns, 59) of blocks of step x step pixels."""
+    if canvas.is_cuda:
+        from .kernels import lbp
 
-    One pass over the pixels per pattern, and none that adds in an order of chance.
-    """
+        return lbp(canvas, radius, step)
+    return block_histograms(canvas, radius, step)
+
+
+def block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Tensor:
+    """Compute histograms in plain operations: one pass over the pixels per pattern."""
     height, width = (length - 2 * radius for length in canvas.shape[1:])
     center = canvas[:, radius : radius + height, radius : radius + width]
     patterns = torch.zeros(center.shape, dtype=torch.int64, device=canvas.device)
@@ -42,18 +48,20 @@ def _block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Ten
     bins = torch.from_numpy(BINS).to(canvas.device)[patterns]
     bins, weights = (
         plane.view(len(plane), height // step, step, width // step, step)
-        for plane in (bins.to(torch.uint8), weights)
+        for plane in (bins, weights)
     )
-    histograms = [torch.where(bins == bin_, weights, 0.0).sum((2, 4)) for bin_ in range(N_PATTERNS)]
-    return torch.stack(histograms, 1)
+    histograms = [
+        torch.where(bins == number, weights, 0.0).sum((2, 4)) for number in range(N_PATTERNS)
+    ]
+    return torch.stack(histograms, 3)
 
 
 def _sum_cells(blocks: torch.Tensor, cell: int, grids: Grids) -> torch.Tensor:
     """Descriptors (B, ny * nx, 236) from block histograms: four cells of cell x cell blocks."""
-    for axis in (2, 3):
+    for axis in (1, 2):
         length = blocks.shape[axis] - cell + 1
         blocks = sum(blocks.narrow(axis, t, length) for t in range(cell))
-    parts = [blocks[:, :, y : y + grids.ny, x : x + grids.nx] for y in (0, cell) for x in (0, cell)]
-    values = torch.cat(parts, 1).flatten(2).mT
+    parts = [blocks[:, y : y + grids.ny, x : x + grids.nx] for y in (0, cell) for x in (0, cell)]
+    values = torch.cat(parts, 3).flatten(1, 2)
     total = values.sum(2, keepdim=True)
     return (values / torch.where(total > 0, total, 1.0)).sqrt()

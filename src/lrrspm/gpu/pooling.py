@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
+import numpy as np
 import torch
 
 from ..encoders import LRREncoder, LRRWeightEncoder
@@ -38,19 +40,37 @@ def pool_maxima(
     else:
         by_cell = members.take(values)
         rows = [
-            _truncated(cell, projection, total, share, encoder.normalize_codes).abs().amax(1)
+            truncated(cell, projection, total, share, encoder.normalize_codes).abs().amax(1)
             for cell in by_cell.unbind(1)
         ]
         fine = torch.stack(rows, 1)
-    levels = [
-        fine[:, torch.from_numpy(grid.parents == cell).to(fine.device)].amax(1)
-        for grid in pyramid.grids()
-        for cell in range(grid.rows.stop - grid.rows.start)
+    levels = _merge(fine, pyramid, torch.amax)
+    return _divided(torch.cat(levels, 1).flatten(1), pooling.norm)
+
+
+def _merge(
+    fine: torch.Tensor, pyramid: SpatialPyramid, reduce: Callable[..., torch.Tensor]
+) -> list[torch.Tensor]:
+    """Reduce finest cells (B, cells, ...) to those of each level, in its order."""
+    return [
+        torch.stack([reduce(fine.index_select(1, part), 1) for part in parts], 1)
+        for parts in _parts(pyramid, fine.device)
     ]
-    return _divided(torch.cat(levels, 1), pooling.norm)
 
 
-def _truncated(
+@lru_cache(maxsize=64)
+def _parts(pyramid: SpatialPyramid, device: torch.device) -> list[list[torch.Tensor]]:
+    """Finest cells of each cell of each level."""
+    return [
+        [
+            torch.from_numpy(np.flatnonzero(grid.parents == cell)).to(device)
+            for cell in range(grid.rows.stop - grid.rows.start)
+        ]
+        for grid in pyramid.grids()
+    ]
+
+
+def truncated(
     values: torch.Tensor,
     projection: torch.Tensor,
     total: torch.Tensor,
@@ -93,22 +113,20 @@ def pool_moments(
     means, deviations = send(pooling.means_), send(pooling.deviations_)
     shares = send(pooling.shares_).clamp_min(1e-12)[:, None]
     m = means.shape[1]
-    cells = []
-    for grid in pyramid.grids():
-        n_cells = grid.rows.stop - grid.rows.start
-        for cell in range(n_cells):
-            inside = torch.from_numpy(grid.parents == cell).to(values.device)
-            weight, total = counts[:, inside].sum(1)[..., None], sums[:, inside].sum(1)
-            first, second = total[..., :m], total[..., m:]
-            parts = [(first - weight * means) / (deviations * shares.sqrt())]
-            if pooling.order == 2:
-                spread = second - means * (2 * first - weight * means)
-                parts.append((spread / deviations.square() - weight) / (2 * shares).sqrt())
-            merged = torch.cat([part.flatten(1) for part in parts], 1)
-            norm = (merged.abs().sum(1, keepdim=True) * n_cells).sqrt()
-            roots = merged.abs().sqrt().copysign(merged)
-            cells.append(roots / torch.where(norm > 0, norm, 1.0))
-    return _divided(torch.cat(cells, 1), pooling.norm)
+    levels = []
+    for weight, total in zip(
+        _merge(counts, pyramid, torch.sum), _merge(sums, pyramid, torch.sum), strict=True
+    ):
+        weight, first, second = weight[..., None], total[..., :m], total[..., m:]
+        parts = [(first - weight * means) / (deviations * shares.sqrt())]
+        if pooling.order == 2:
+            spread = second - means * (2 * first - weight * means)
+            parts.append((spread / deviations.square() - weight) / (2 * shares).sqrt())
+        merged = torch.cat([part.flatten(2) for part in parts], 2)
+        norm = (merged.abs().sum(2, keepdim=True) * merged.shape[1]).sqrt()
+        roots = merged.abs().sqrt().copysign(merged)
+        levels.append(roots / torch.where(norm > 0, norm, 1.0))
+    return _divided(torch.cat(levels, 1).flatten(1), pooling.norm)
 
 
 def _weights(z: torch.Tensor, encoder: LRRWeightEncoder) -> torch.Tensor:
