@@ -21,7 +21,7 @@ from .sift import describe_root_sift, describe_sift
 if TYPE_CHECKING:
     from ..features import Channel
 
-_DESCRIBE: dict[type, Callable[[Any, Batch], tuple[torch.Tensor, list[Grids]]]] = {
+DESCRIBE: dict[type, Callable[[Any, Batch], tuple[torch.Tensor, list[Grids]]]] = {
     SIFT: describe_sift,
     RootSIFT: describe_root_sift,
     OpponentSIFT: describe_root_sift,
@@ -39,7 +39,7 @@ def check_channels(channels: Sequence[Channel]) -> None:
         pooled = type(channel.encoder), type(channel.pooling)
         parts = [channel.descriptor, channel.encoder, channel.pooling, channel.projection]
         if (
-            type(channel.descriptor) not in _DESCRIBE
+            type(channel.descriptor) not in DESCRIBE
             or pooled not in _POOLED
             or type(channel.projection) not in _PROJECTIONS
         ):
@@ -92,23 +92,23 @@ class DeviceChannels:
 
     def encode(self, channel: Channel, batch: Batch) -> torch.Tensor:
         """Return the vectors (B, n_features) of a batch in a channel, float32."""
-        values, kinds = _DESCRIBE[type(channel.descriptor)](channel.descriptor, batch)
+        values, kinds = DESCRIBE[type(channel.descriptor)](channel.descriptor, batch)
         encoder, pooling, pyramid = channel.encoder_, channel.pooling_, channel.pyramid
         members = find_members(kinds, pyramid, values.device)
         pool = _POOLED[type(encoder), type(pooling)]
         if pool is pool_moments:
-            values = members.take(values)
-            if channel.projection_ is not None:
-                values = self._project(channel.projection_, values, members)
+            values = self._project(channel.projection_, values, members)
         return pool(encoder, pooling, pyramid, values, members, self._send)
 
     def _project(
-        self, projection: Projection, values: torch.Tensor, members: Members
+        self, projection: Projection | None, values: torch.Tensor, members: Members
     ) -> torch.Tensor:
-        """Return projected values (B, cells, most, p), places appended."""
+        """Return values (B, n, m) by cell, (B, cells, most, p), projected, places appended."""
+        if projection is None:
+            return members.take(values)
         components = self._send(projection.components_)
         origin = self._send(projection.mean_) @ components
-        projected = values @ components - origin
+        projected = members.take(values @ components - origin)
         if projection.position > 0:
             where = members.places * projection.position
             projected = torch.cat([projected, where], -1)

@@ -17,7 +17,6 @@ from .batches import Members
 _PIXELS = 128
 _SUMS = 1024
 _PATCHES = 16
-_BLOCKS = 64
 _TILES = {"tf32": (256, 64, 4, 3), "tf32x3": (128, 64, 8, 2)}
 """Atoms and patches per tile, warps and stages: the fastest on an H200."""
 
@@ -160,58 +159,118 @@ def _sum_columns(
     tl.store(target + 96, d, mask=known)
 
 
-def lbp(canvas: torch.Tensor, radius: int, step: int) -> torch.Tensor:
-    """Return histograms (B, rows, columns, 59) of local binary patterns in blocks.
+def lbp(canvas: torch.Tensor, radius: int, step: int, size: int) -> torch.Tensor:
+    """Return the values (B, ny * nx, 236) of local binary patterns in patches.
+
+    Three kernels: pattern and weight of each pixel, histograms of blocks of step x step
+    pixels, and patches of four cells of blocks, normalized.
 
     Parameters
     ----------
     canvas : tensor of shape (B, h + 2 radius, w + 2 radius)
-        h and w are multiples of ``step``.
+        Begins ``radius`` before the first patch and ends so after the last.
     """
     canvas = canvas.contiguous()
-    images, height, width = canvas.shape
-    rows, columns = ((length - 2 * radius) // step for length in (height, width))
-    out = canvas.new_empty((images, rows, columns, N_PATTERNS))
-    grid = (triton.cdiv(rows * columns, _BLOCKS), images)
-    bins = torch.from_numpy(BINS.astype(np.int32)).to(canvas.device)
-    _count_patterns[grid](
-        canvas, bins, out, height, width, rows, columns, radius, LEAST.item(),
-        N_PATTERNS, step, _BLOCKS,
+    images, height, width = (
+        canvas.shape[0], canvas.shape[1] - 2 * radius, canvas.shape[2] - 2 * radius,
     )  # fmt: skip
-    return out
+    known = torch.from_numpy(BINS.astype(np.int32)).to(canvas.device)
+    bins = canvas.new_empty((images, height, width), dtype=torch.int8)
+    weights = canvas.new_empty((images, height, width))
+    grid = (triton.cdiv(height * width, _SUMS), images)
+    _patterns[grid](
+        canvas, known, bins, weights, height, width, radius, width + 2 * radius,
+        radius * (width + 2 * radius), LEAST.item(), _SUMS,
+    )  # fmt: skip
+    rows, columns = height // step, width // step
+    blocks = canvas.new_empty((images, rows, columns, 64))
+    grid = (triton.cdiv(rows * columns, _PATCHES), images)
+    _block_histograms[grid](bins, weights, blocks, height, width, rows, columns, step, _PATCHES)
+    cell = size // 2 // step
+    ny, nx = rows - 2 * cell + 1, columns - 2 * cell + 1
+    values = canvas.new_empty((images, ny * nx, 4 * N_PATTERNS))
+    grid = (triton.cdiv(ny * nx, _PATCHES), images)
+    _sum_cells[grid](blocks, values, rows, columns, ny, nx, N_PATTERNS, cell, _PATCHES)
+    return values
 
 
 @triton.jit
-def _count_patterns(
-    canvas, bins, out, height, width, rows, columns, radius, least,
-    PATTERNS: tl.constexpr, STEP: tl.constexpr, BLOCKS: tl.constexpr,
+def _patterns(
+    canvas, known_bins, bins, weights, height, width, radius, line, up, least,
+    PIXELS: tl.constexpr,
 ):  # fmt: skip
-    """Histograms of blocks: nine reads per pixel, most of them from cache, 64 comparisons."""
+    """Bin and weight of each pixel: nine reads, most of them from cache, and two writes."""
+    image = tl.program_id(1).to(tl.int64)
+    pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
+    known = pixel < height * width
+    at = canvas + image * (height + 2 * radius) * line + up + radius
+    at += (pixel // width) * line + pixel % width
+    center = tl.load(at, mask=known, other=0.0)
+    total = tl.zeros((PIXELS,), tl.float32)
+    pattern = tl.zeros((PIXELS,), tl.int32)
+    # Around the pixel from the upper left, clockwise.
+    for bit in tl.static_range(8):
+        down = -up if bit < 3 else (up if bit >= 4 and bit < 7 else 0)
+        right = radius if bit >= 2 and bit < 5 else (-radius if bit == 0 or bit > 5 else 0)
+        away = tl.load(at + down + right, mask=known, other=0.0) - center
+        total += tl.abs(away)
+        pattern |= tl.where(away > 0, 1 << bit, 0)
+    place = image * height * width + pixel
+    tl.store(bins + place, tl.load(known_bins + pattern).to(tl.int8), mask=known)
+    tl.store(weights + place, tl.where(total >= least, total, 0.0), mask=known)
+
+
+@triton.jit
+def _block_histograms(
+    bins, weights, blocks, height, width, rows, columns, STEP: tl.constexpr, BLOCKS: tl.constexpr
+):
+    """Histograms of blocks of pixels: 64 comparisons per pixel, in the pixels' order."""
     image = tl.program_id(1).to(tl.int64)
     block = tl.program_id(0) * BLOCKS + tl.arange(0, BLOCKS)
     known = block < rows * columns
-    y, x = (block // columns) * STEP + radius, (block % columns) * STEP + radius
-    corner = canvas + image * height * width + y * width + x
-    number = tl.arange(0, 64)
+    corner = image * height * width + (block // columns) * STEP * width + (block % columns) * STEP
+    number = tl.arange(0, 64)[None, :]
     histogram = tl.zeros((BLOCKS, 64), tl.float32)
-    up = radius * width
-    for t in range(STEP * STEP):
-        at = corner + (t // STEP) * width + t % STEP
-        center = tl.load(at, mask=known, other=0.0)
-        total = tl.zeros((BLOCKS,), tl.float32)
-        pattern = tl.zeros((BLOCKS,), tl.int32)
-        # Around the pixel from the upper left, clockwise.
-        for bit in tl.static_range(8):
-            down = -up if bit < 3 else (up if bit >= 4 and bit < 7 else 0)
-            right = radius if bit >= 2 and bit < 5 else (-radius if bit == 0 or bit > 5 else 0)
-            away = tl.load(at + down + right, mask=known, other=0.0) - center
-            total += tl.abs(away)
-            pattern |= tl.where(away > 0, 1 << bit, 0)
-        total = tl.where(total >= least, total, 0.0)
-        own = tl.load(bins + pattern)
-        histogram += tl.where(own[:, None] == number[None, :], total[:, None], 0.0)
-    target = out + (image * rows * columns + block)[:, None] * PATTERNS + number[None, :]
-    tl.store(target, histogram, mask=known[:, None] & (number < PATTERNS)[None, :])
+    for y in range(STEP):
+        for x in tl.static_range(STEP):
+            place = corner + y * width + x
+            own = tl.load(bins + place, mask=known, other=0).to(tl.int32)
+            weight = tl.load(weights + place, mask=known, other=0.0)
+            histogram += tl.where(own[:, None] == number, weight[:, None], 0.0)
+    target = blocks + (image * rows * columns + block)[:, None] * 64 + number
+    tl.store(target, histogram, mask=known[:, None])
+
+
+@triton.jit
+def _sum_cells(
+    blocks, values, rows, columns, ny, nx,
+    PATTERNS: tl.constexpr, CELL: tl.constexpr, PATCHES: tl.constexpr,
+):  # fmt: skip
+    """Four cells of CELL x CELL blocks per patch, normalized."""
+    image = tl.program_id(1).to(tl.int64)
+    patch = tl.program_id(0) * PATCHES + tl.arange(0, PATCHES)
+    known = (patch < ny * nx)[:, None]
+    number = tl.arange(0, 64)[None, :]
+    corner = image * rows * columns + (patch // nx) * columns + patch % nx
+    source = blocks + corner[:, None] * 64 + number
+    a = tl.zeros((PATCHES, 64), tl.float32)
+    b = tl.zeros((PATCHES, 64), tl.float32)
+    c = tl.zeros((PATCHES, 64), tl.float32)
+    d = tl.zeros((PATCHES, 64), tl.float32)
+    for t in range(CELL * CELL):
+        at = source + ((t // CELL) * columns + t % CELL) * 64
+        a += tl.load(at, mask=known, other=0.0)
+        b += tl.load(at + CELL * 64, mask=known, other=0.0)
+        c += tl.load(at + CELL * columns * 64, mask=known, other=0.0)
+        d += tl.load(at + (CELL * columns + CELL) * 64, mask=known, other=0.0)
+    total = tl.sum(a + b + c + d, 1)[:, None]
+    scale = tl.where(total > 0, 1.0 / tl.where(total > 0, total, 1.0), 0.0)
+    target = values + (image * ny * nx + patch)[:, None] * (4 * PATTERNS) + number
+    inside = known & (number < PATTERNS)
+    tl.store(target, tl.sqrt(a * scale), mask=inside)
+    tl.store(target + PATTERNS, tl.sqrt(b * scale), mask=inside)
+    tl.store(target + 2 * PATTERNS, tl.sqrt(c * scale), mask=inside)
+    tl.store(target + 3 * PATTERNS, tl.sqrt(d * scale), mask=inside)
 
 
 def pool_codes(

@@ -18,23 +18,26 @@ def describe_lbp(descriptor: LBP, batch: Batch) -> tuple[torch.Tensor, list[Grid
     sizes = zip(descriptor.patch_sizes, descriptor.steps, descriptor.radii, strict=True)
     for size, step, radius in sizes:
         grids = Grids(batch.shapes, least, size, step)
-        blocks = _block_histograms(batch.canvas(grids, radius)[:, 0], radius, step)
-        found.append(_sum_cells(blocks, size // 2 // step, grids))
+        found.append(_describe(batch.canvas(grids, radius)[:, 0], radius, step, size))
         kinds.append(grids)
     return torch.cat(found, 1), kinds
 
 
-def _block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Tensor:
-    """Histograms (B, rows, columns, 59) of blocks of step x step pixels."""
+def _describe(canvas: torch.Tensor, radius: int, step: int, size: int) -> torch.Tensor:
     if canvas.is_cuda:
         from .kernels import lbp
 
-        return lbp(canvas, radius, step)
-    return block_histograms(canvas, radius, step)
+        return lbp(canvas, radius, step, size)
+    return describe_plainly(canvas, radius, step, size)
 
 
-def block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Tensor:
-    """Compute histograms in plain operations: one pass over the pixels per pattern."""
+def describe_plainly(canvas: torch.Tensor, radius: int, step: int, size: int) -> torch.Tensor:
+    """Return values (B, ny * nx, 236) of canvases (B, h + 2 radius, w + 2 radius)."""
+    return _sum_cells(_block_histograms(canvas, radius, step), size // 2 // step)
+
+
+def _block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Tensor:
+    """Histograms (B, rows, columns, 59) of blocks: one pass over the pixels per pattern."""
     height, width = (length - 2 * radius for length in canvas.shape[1:])
     center = canvas[:, radius : radius + height, radius : radius + width]
     patterns = torch.zeros(center.shape, dtype=torch.int64, device=canvas.device)
@@ -56,12 +59,13 @@ def block_histograms(canvas: torch.Tensor, radius: int, step: int) -> torch.Tens
     return torch.stack(histograms, 3)
 
 
-def _sum_cells(blocks: torch.Tensor, cell: int, grids: Grids) -> torch.Tensor:
+def _sum_cells(blocks: torch.Tensor, cell: int) -> torch.Tensor:
     """Descriptors (B, ny * nx, 236) from block histograms: four cells of cell x cell blocks."""
     for axis in (1, 2):
         length = blocks.shape[axis] - cell + 1
         blocks = sum(blocks.narrow(axis, t, length) for t in range(cell))
-    parts = [blocks[:, y : y + grids.ny, x : x + grids.nx] for y in (0, cell) for x in (0, cell)]
+    ny, nx = (length - cell for length in blocks.shape[1:3])
+    parts = [blocks[:, y : y + ny, x : x + nx] for y in (0, cell) for x in (0, cell)]
     values = torch.cat(parts, 3).flatten(1, 2)
     total = values.sum(2, keepdim=True)
     return (values / torch.where(total > 0, total, 1.0)).sqrt()
