@@ -105,7 +105,7 @@ def test_command_line(device, image_folder, tmp_path):
 
     model = tmp_path / "model.lrrspm"
     run("train", image_folder, "-o", model, "--method", "fast", "--no-estimate")
-    assert run("score", model, image_folder)["accuracy"] == 1
+    assert run("score", model, image_folder)["accuracy"]["mean"] == 100
     assert run("predict", model, image_folder)["predictions"]
     run("evaluate", image_folder, "--train-per-class", 3, "--splits", 1, "--method", "fast")
 
