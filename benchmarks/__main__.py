@@ -10,7 +10,7 @@ from ._measure import measure_script, show
 SCRIPTS = (
     "sift", "reading", "coding", "encoders", "mixture", "dictionary", "svm", "kernel", "pipeline",
     "presets", "memory",
-    "codebook", "startup", "robustness", "store", "evidence", "serve",
+    "codebook", "startup", "robustness", "store", "growing", "evidence", "serve",
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from lrrspm._support.environment import describe_environment, short_commit, vers
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PEERS = ("cyvlfeat", "opencv-python-headless", "faiss-cpu", "spams-bin")
+PEERS = ("cyvlfeat", "opencv-python-headless", "faiss-cpu", "spams-bin", "cleanlab")
 
 _MEETS = {">=": operator.ge, "<=": operator.le, "<": operator.lt}
 

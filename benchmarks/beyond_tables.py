@@ -1,7 +1,8 @@
-"""Tables of docs/beyond.md, from results/beyond.jsonl and the paper's own numbers."""
+"""Tables of docs/beyond.md and ``lrrspm methods``, from results/beyond.jsonl and the paper."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from lrrspm.paper.published import read_published
 
-from ._measure import describe_source
+from ._measure import RESULTS, describe_source
 from .beyond import PEERS, PRESETS, SETS, rows
 
 # Accuracies that others published without pretrained weights, and where.
@@ -48,17 +49,34 @@ def presets_table() -> str:
     return "\n".join([*lines, "", _sources(PRESETS)])
 
 
-def short_presets_table() -> str:
-    """Return accuracies of the presets and what they cost, for the README."""
+FOLDERS = {
+    "COIL20 (10)": "COIL20, objects",
+    "Yale B (10)": "Yale B, faces",
+    "elpv (100)": "elpv, solar cells",
+    "OT (100)": "OT, outdoor scenes",
+    "LS (100)": "LS, scenes",
+    "Caltech101 (30)": "Caltech101, objects",
+}
+"""Data sets in the README."""
+
+
+def folders_table() -> str:
+    """Return accuracy and seconds on six folders, for the README."""
     found = _found()
     lines = [
-        "| data set (training images per class) | `fast` | `balanced` | `best` | "
+        "| folder | classes | trained on | `fast` | `balanced` | it trains in | `best` | "
         "pretrained network |",
-        "|---|---|---|---|---|",
+        "|---|" + "---|" * 7,
     ]
-    for title in _titles(found):
-        cells = [_accuracy(found.get((title, method))) for method in PRESETS]
-        lines.append(f"| {title} | " + " | ".join([*cells, str(PRETRAINED.get(title, ""))]) + " |")
+    for title, name in FOLDERS.items():
+        own = found.get((title, "balanced"))
+        if own is None:
+            continue
+        trained = f"{own['images'] - own['tested']:,} images"
+        cells = [_accuracy(found.get((title, method)), spread=False) for method in PRESETS]
+        cells.insert(2, f"{own['fit_seconds']:.0f} s")
+        network = str(PRETRAINED.get(title, ""))
+        lines.append(f"| {name} | {own['classes']} | {trained} | {' | '.join(cells)} | {network} |")
     return "\n".join([*lines, "", _sources(PRESETS)])
 
 
@@ -103,6 +121,26 @@ def peers_table() -> str:
     return "\n".join([*lines, "", _sources(PEERS)])
 
 
+def measured() -> dict[str, dict[str, Any]]:
+    """Return what ``lrrspm methods`` says of the presets: accuracies, and images per second."""
+    found = _found()
+    rates = json.loads((RESULTS / "presets.json").read_text())["result"]["images_per_second"]
+    return {
+        method: {
+            "accuracy": {
+                SETS[title][0]: _rounded_mean(found.get((title, method)))
+                for title in ("LS (100)", "Caltech101 (30)")
+            },
+            "images_per_second": round(rates[method]),
+        }
+        for method in PRESETS
+    }
+
+
+def _rounded_mean(row: dict[str, Any] | None) -> float | None:
+    return None if row is None else round(float(np.mean(row["accuracies"])), 1)
+
+
 def _titles(found: dict[tuple[str, str], dict[str, Any]]) -> list[str]:
     """Return the data sets that a preset was measured on."""
     return [title for title in SETS if any((title, method) in found for method in PRESETS)]
@@ -112,10 +150,11 @@ def _found() -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["set"], row["method"]): row for row in rows()}
 
 
-def _accuracy(row: dict[str, Any] | None) -> str:
+def _accuracy(row: dict[str, Any] | None, spread: bool = True) -> str:
     if row is None:
         return "not run"
-    return f"{np.mean(row['accuracies']):.1f} ± {np.std(row['accuracies'], ddof=1):.1f}"
+    deviation = f" ± {np.std(row['accuracies'], ddof=1):.1f}" if spread else ""
+    return f"{np.mean(row['accuracies']):.1f}{deviation}"
 
 
 def _papers_best(title: str) -> str:

@@ -30,7 +30,7 @@ from lrrspm import ImageClassifier
 from lrrspm._support.stages import Stages
 from lrrspm.classifier import score_images
 from lrrspm.evaluation import train_with_estimate
-from lrrspm.evaluation.estimates import coverage
+from lrrspm.evaluation.certainty import measure_certainty
 from lrrspm.evaluation.results import class_accuracies, count_confusions
 from lrrspm.evaluation.splits import split_by_class, split_seeds
 from lrrspm.svm import familiarity
@@ -103,7 +103,9 @@ def measure(kind: str, data: str, per_class: int, seed: int) -> dict[str, Any]:
     return {
         "estimate": {key: estimate[key] for key in ("accuracy", "low", "high", "coverage")},
         "accuracy": float(np.nanmean(class_accuracies(confusion))),
-        "coverage": coverage(model, scores, right),
+        "coverage": measure_certainty(
+            model, scores, np.searchsorted(model.classes_, truth)
+        ).coverage(),
         "calibration_error": 100 * calibration_error(chances.max(axis=1), right),
         "tested": len(test),
     }

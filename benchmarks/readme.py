@@ -13,14 +13,18 @@ from lrrspm.paper.results import Results
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
+from . import everyday, review
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
-from .beyond_tables import costs_table, peers_table, presets_table, short_presets_table
+from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
 
 PAGES = tuple(
     ROOT / name
     for name in (
         "README.md",
+        "docs/paper.md",
+        "docs/everyday.md",
+        "docs/review.md",
         "docs/speed.md",
         "docs/evidence.md",
         "docs/beyond.md",
@@ -29,7 +33,10 @@ PAGES = tuple(
     )
 )
 
-# Accuracies of LrrSPM in the README: a table of the paper, a column of it, a data set.
+# What the package itself says of the presets.
+MEASURED = ROOT / "src" / "lrrspm" / "measured.json"
+
+# Accuracies of LrrSPM in docs/paper.md: a table of the paper, a column of it, a data set.
 ACCURACY = (
     ("table4", "OT", "OT"),
     ("table4", "FP", "FP"),
@@ -38,18 +45,6 @@ ACCURACY = (
     ("table9", "30 per class", "YaleB"),
     ("table7", "10 per class", "COIL20"),
     ("table7", "20 per class", "COIL20"),
-)
-# Figures of speed in the README.
-HEADLINES = (
-    "dense SIFT: vlfeat, seconds over ours",
-    "k = 256: coding over bare product",
-    "SVM, n < d: LinearSVC (tol 0.1) seconds over ours",
-    "intersection kernel: best peer over ours",
-    "file to vector: images per second, two threads",
-    "evaluate on LS: peak GB",
-    "lrrspm --help: seconds",
-    "LrrSPM: explanation over prediction, seconds",
-    "serve, 8 clients: requests per second",
 )
 # Words of older result files, and what the tables say instead.
 WORDS = {
@@ -73,11 +68,12 @@ def tables() -> dict[str, str]:
         "hardening": hardening_table(),
         "methods": methods_table(),
         "coding": coding_table(),
-        "speed": speed_table(scripts=tuple(name for name in SCRIPTS if name != "evidence")),
-        "headlines": speed_table(HEADLINES),
-        "evidence": speed_table(scripts=("evidence",)),
+        "speed": speed_table(tuple(name for name in SCRIPTS if name != "evidence")),
+        "evidence": speed_table(("evidence",)),
         "presets": presets_table(),
-        "short-presets": short_presets_table(),
+        "folders": folders_table(),
+        "everyday": everyday.table(),
+        "review": review.table(),
         "costs": costs_table(),
         "peers": peers_table(),
     }
@@ -154,16 +150,14 @@ def future_table() -> str:
     return "\n".join([*lines, "", _source("future.json", content["environment"])])
 
 
-def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] = SCRIPTS) -> str:
-    """Return figures of benchmarks with their targets; all of them unless some are chosen."""
+def speed_table(scripts: tuple[str, ...]) -> str:
+    """Return figures of benchmarks with their targets."""
     lines = ["| measured | figure | target |", "|---|---|---|"]
-    contents = {name: _read(name) for name in scripts}
+    contents = {name: _read(name) for name in scripts if (RESULTS / f"{name}.json").exists()}
     shown: dict[str, None] = {}
     for name, content in contents.items():
         for line in content["result"]["figures"]:
             what = _reword(line["what"])
-            if chosen is not None and what not in chosen:
-                continue
             shown[name] = None
             value = "missing" if line["value"] is None else f"{line['value']:.3g}"
             target = (line["target"] or "").replace(">=", "≥").replace("<=", "≤")
@@ -175,6 +169,11 @@ def speed_table(chosen: tuple[str, ...] | None = None, scripts: tuple[str, ...] 
         sources.setdefault(_source("", contents[name]["environment"]), []).append(name)
     notes = [f"{', '.join(names)}{source}" for source, names in sources.items()]
     return "\n".join([*lines, "", "From `benchmarks/results`: " + " ".join(notes)])
+
+
+def measured_text() -> str:
+    """Return the content of the package's own file of accuracies and rates."""
+    return json.dumps(measured(), indent=2) + "\n"
 
 
 def insert(text: str, marker: str, table: str) -> str:
@@ -233,6 +232,7 @@ def main() -> None:
         for marker, table in made.items():
             text = insert(text, marker, table)
         page.write_text(text)
+    MEASURED.write_text(measured_text())
 
 
 if __name__ == "__main__":

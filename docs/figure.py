@@ -87,8 +87,7 @@ def draw_evidence(path: Path) -> None:
         model = ImageClassifier(random_state=0, n_jobs=-1).fit(*find_images(folder))
     image = draw_part("stained", np.random.default_rng(99))
     examined = model.examine(weigh_colors(image))
-    ranked = sorted(zip(model.classes_, examined.scores, strict=True), key=lambda pair: -pair[1])
-    draw_explanation(path, image, examined.explain("stained"), ranked)
+    draw_explanation(path, image, examined.explain("stained"), examined.ranked())
 
 
 if __name__ == "__main__":

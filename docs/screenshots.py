@@ -29,10 +29,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         draw_folder(folder / "parts", per_class=150)
+        draw_folder(folder / "few", per_class=25)  # so few that there are mistakes to show
         model, report = folder / "parts.lrrspm", folder / "report.html"
         with chdir(folder):
             run("train", "parts", "-o", model)
-            run("evaluate", "parts", "--report", report)
+            run("train", "few", "-o", "few.lrrspm", "--report", report)
         images = draw_new(folder)
         browser = playwright.chromium.launch(**options())
         with serving(model, "--port", "0", "--json") as (_, said):
@@ -41,8 +42,9 @@ def main() -> None:
         with opened(browser, 1100, 720) as page:
             page.goto(report.as_uri())
             shoot(page, "report")
-            page.get_by_role("link", name="Most confident mistakes").click()
-            shoot(page, "mistakes")
+            for name, part in (("confidence", "Answering only"), ("mistakes", "Most confident")):
+                page.get_by_role("link", name=part).click()
+                shoot(page, name)
 
 
 def run(*arguments: object) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pillow_heif
 from PIL import Image
 
 from lrrspm import read_image
@@ -76,7 +77,7 @@ def main(seconds: float, result: Path | None) -> None:
 def run_child(seed: int, seconds: float, scratch: Path) -> None:
     """Read damaged images within limits; the current one is in the scratch folder."""
     # Large images are slow, take memory as documented, and are no different.
-    decoding._MAX_PIXELS = decoding._MAX_WEBP_PIXELS = 2**20
+    decoding._MAX_PIXELS = decoding._MAX_REDUCED = 2**20
     path = scratch / "image"
     known = [(kind, content, fields(kind, content)) for kind, content in seeds()]
     for _, content, _ in known:
@@ -137,6 +138,11 @@ def seeds() -> Iterator[tuple[str, bytes]]:
         yield packed(image.convert("RGBA"), "WEBP", lossless=lossless)
     for mode in ("1", "L", "P", "RGB", "RGBA"):
         yield packed(convert(image, mode), "BMP")
+    yield packed(image, "AVIF", exif=exif)
+    yield packed(image.convert("RGBA"), "AVIF")
+    heif = io.BytesIO()
+    pillow_heif.from_pillow(image).save(heif, exif=exif.tobytes())
+    yield "HEIF", heif.getvalue()
     yield packed(image.convert("P"), "GIF")
     yield packed(image.convert("P"), "GIF", save_all=True, append_images=[image])
     for mode in ("1", "L", "RGB", "I;16"):
@@ -183,6 +189,10 @@ def fields(kind: str, content: bytes) -> list[Field]:
         return [(16, 4, "big"), (20, 4, "big"), (24, 1, "big"), (25, 1, "big"), (28, 1, "big")] + [
             (place, 4, "big") for place in starts if place >= 8
         ]
+    if kind in ("AVIF", "HEIF"):
+        boxes = [match.start() for match in re.finditer(rb"[a-zA-Z]{4}", content)]
+        sizes = [match.end() + 4 * i for match in re.finditer(b"ispe", content) for i in (1, 2)]
+        return [(place, 4, "big") for place in [*(box - 4 for box in boxes if box >= 4), *sizes]]
     if kind == "JPEG":
         starts = [match.end() for match in re.finditer(rb"\xff[\xc0-\xfe]", content)]
         found = [(place, 2, "big") for place in starts]

@@ -229,6 +229,14 @@ def svm_objective(weights, X, signs, C):
     return 0.5 * weights @ weights + C * (slack**2).sum()
 
 
+def least_squares(X, signs, C, weights):
+    """Weights (d,) of min 1/2 |w|^2 + C sum v (1 - y w'x)^2: rows of a least-squares problem."""
+    scale = np.sqrt(2 * C * weights)
+    rows = np.vstack([scale[:, None] * X, np.eye(X.shape[1])])
+    targets = np.concatenate([scale * signs, np.zeros(X.shape[1])])
+    return np.linalg.lstsq(rows, targets, rcond=None)[0]
+
+
 def vq_codes(X, codebook):
     codes = np.zeros((len(X), len(codebook)))
     for i, x in enumerate(X):
@@ -356,6 +364,56 @@ def moments(values, codes, shares, means, deviations):
             u[j] += code[j] * away / np.sqrt(shares[j])
             v[j] += code[j] * (away**2 - 1) / np.sqrt(2 * shares[j])
     return np.concatenate([u.ravel(), v.ravel()])
+
+
+def moment_parts(values, codes, shares, means, deviations):
+    """What each patch adds to each sum of moments, (n, 2km), first moments first."""
+    parts = []
+    for x, q in zip(values.astype(np.float64), codes, strict=True):
+        unit = (x - means) / deviations
+        first = q[:, None] * unit / np.sqrt(shares)[:, None]
+        second = q[:, None] * (unit**2 - 1) / np.sqrt(2 * shares)[:, None]
+        parts.append(np.concatenate([first.ravel(), second.ravel()]))
+    return np.array(parts)
+
+
+def share_sums(parts, evidence, canceled=0.1):
+    """Share the evidence (d,) of sums among their parts (n, d); returns (n,)."""
+    shares = np.zeros(len(parts))
+    for column, worth in zip(parts.T, evidence, strict=True):
+        total, amount = column.sum(), np.abs(column).sum()
+        if amount > 0:
+            clear = abs(total) >= canceled * amount
+            shares += worth * (column / total if clear else np.abs(column) / amount)
+    return shares
+
+
+def spread(shares, y, x, height, width, shape):
+    """Spread each patch's share over its pixels as a tent; what reaches out counts inside."""
+
+    def cover(center, side, length):
+        edges = (np.arange(length + 1) - center + side / 2) / side
+        u = edges.clip(0, 1)
+        below = np.where(u < 0.5, 2 * u**2, 1 - 2 * (1 - u) ** 2)
+        return np.diff(below) / np.diff(below).sum()
+
+    out = np.zeros(shape)
+    for share, *where in zip(shares, y, x, height, width, strict=True):
+        rows, columns = cover(where[0], where[2], shape[0]), cover(where[1], where[3], shape[1])
+        out += share * np.outer(rows, columns)
+    return out
+
+
+def class_alignment(X, labels):
+    """Correlate centered products of two different samples with being of one class."""
+    n = len(X)
+    center = np.eye(n) - 1 / n
+    gram = center @ np.array([[x @ y for y in X] for x in X]) @ center
+    alike = center @ np.array([[float(a == b) for b in labels] for a in labels]) @ center
+    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+    k, y = (np.array([matrix[pair] for pair in pairs]) for matrix in (gram, alike))
+    scale = np.sqrt((k @ k) * (y @ y))
+    return k @ y / scale if scale > 1e-12 else 0.0
 
 
 def posteriors(x, mixture, survivors):

@@ -1,7 +1,9 @@
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -23,6 +25,34 @@ def test_learns_made_images(image_folder):
     assert model.score(paths[1::2], labels[1::2]) == 1
     assert model.decision_function(paths[:2]).shape == (2, 3)
     assert model.summary_["images_per_class"] == {"across": 6, "along": 6, "dots": 6}
+
+
+def test_one_image_of_any_kind(image_folder, tmp_path):
+    """A path, an array, or an image of Pillow, in a list or not: the same scores."""
+    paths, labels = find_images(image_folder)
+    model = small().fit([Image.open(path) for path in paths], labels)
+    gray = np.asarray(Image.open(paths[0]))
+    kinds = [paths[0], Path(paths[0]), gray, Image.open(paths[0]), np.stack([gray] * 3, axis=2)]
+    expected = small().fit(paths, labels).decision_function(paths[:1])
+    vectors = model.features_.transform(kinds)
+    np.testing.assert_array_equal(vectors, np.repeat(vectors[:1], len(kinds), axis=0))
+    for image in kinds:
+        np.testing.assert_array_equal(model.decision_function(image), expected)
+        assert model.predict(image).tolist() == ["across"]
+        assert model.features_.transform(image).shape == (1, 21 * 8)
+        assert model.explain(image).label == "across"
+    assert model.predict(np.stack([gray] * 2)).tolist() == ["across"] * 2
+    for bad in (np.zeros((5, 5, 4)), [kinds[:1]], 3, np.zeros((4, 4), int)):
+        with pytest.raises((TypeError, ValueError)):
+            model.predict(bad)
+    with pytest.raises(ValueError, match="expected a list"):
+        small().fit(kinds[3], ["a"])
+    (tmp_path / "cut.png").write_bytes(Path(paths[0]).read_bytes()[:200])
+    with (
+        Image.open(tmp_path / "cut.png") as cut,
+        pytest.raises(ValueError, match="image of Pillow cannot be read"),
+    ):
+        model.predict(cut)
 
 
 def test_two_classes(image_folder):

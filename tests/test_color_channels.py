@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.base import clone
 
 from lrrspm import (
     SIFT,
@@ -11,12 +12,16 @@ from lrrspm import (
     LRREncoder,
     SpatialPyramidFeatures,
     VQEncoder,
+    evaluate,
     load_model,
     methods,
 )
 from lrrspm.descriptors import LocalColor, OpponentSIFT, Projection
+from lrrspm.evaluation import split_by_class, split_seeds
 from lrrspm.images import has_color
 from lrrspm.methods import Method
+from lrrspm.modelfile import ModelFileError, describe_parameters
+from tests.modelfile.models import rewrite
 
 
 def plain():
@@ -115,10 +120,15 @@ def test_one_decision_for_several_channels_that_may_be_shared():
     np.testing.assert_array_equal(fitted.transform(images), expected)
 
 
-@pytest.mark.parametrize(("n_colored", "n_channels"), [(0, 1), (8, 2)])
-def test_models_keep_the_choice(tmp_path, monkeypatch, n_colored, n_channels):
-    recipe = Method("Tinted", "a test", lambda: [plain(), colored(when="color")])
+@pytest.fixture
+def tinted(monkeypatch):
+    recipe = Method("Tinted", "a test", lambda: [colored(when="color"), plain()])
     monkeypatch.setitem(methods.BEYOND, "Tinted", recipe)
+
+
+@pytest.mark.usefixtures("tinted")
+@pytest.mark.parametrize(("n_colored", "n_channels"), [(0, 1), (3, 1), (5, 2), (8, 2)])
+def test_models_keep_the_choice(tmp_path, n_colored, n_channels):
     images, labels = made(n_colored, 8 - n_colored), ["a", "b"] * 4
     model = ImageClassifier(method="Tinted", n_samples=300, random_state=0).fit(images, labels)
     assert len(model.features_.channels_) == n_channels
@@ -126,12 +136,81 @@ def test_models_keep_the_choice(tmp_path, monkeypatch, n_colored, n_channels):
     loaded = load_model(tmp_path / "m.lrrspm")
     expected = model.decision_function(images)
     np.testing.assert_array_equal(loaded.decision_function(images), expected)
-    assert len(loaded.new_channels()) == n_channels
+    assert len(loaded.features_.channels_) == n_channels
+    assert loaded.features_.left_out_ == model.features_.left_out_
+    loaded.save(tmp_path / "again.lrrspm")
+    assert (tmp_path / "again.lrrspm").read_bytes() == (tmp_path / "m.lrrspm").read_bytes()
     for image in (images[0], np.full((30, 30), 0.4)):  # a gray one too
         found = loaded.explain(image, "b")
         assert found.score == pytest.approx(loaded.decision_function([image])[0], abs=1e-5)
         assert found.map.sum() == pytest.approx(found.score - found.intercept, abs=1e-4)
     np.testing.assert_array_equal(loaded.fit(images, labels).decision_function(images), expected)
+
+
+@pytest.mark.usefixtures("tinted")
+@pytest.mark.parametrize(("before", "after"), [(0, 8), (8, 0)])
+def test_a_loaded_model_chooses_anew_when_it_is_fitted_again(tmp_path, before, after):
+    labels = ["a", "b"] * 4
+    model = ImageClassifier(method="Tinted", n_samples=300, random_state=0)
+    model.fit(made(before, 8 - before), labels).save(tmp_path / "m.lrrspm")
+    others = made(after, 8 - after, seed=1)
+    expected = model.fit(others, labels).decision_function(others)
+    again = clone(load_model(tmp_path / "m.lrrspm")).fit(others, labels)
+    assert len(again.features_.channels_) == 1 + (after > 0)
+    np.testing.assert_array_equal(again.decision_function(others), expected)
+
+
+@pytest.mark.usefixtures("tinted")
+@pytest.mark.parametrize(
+    ("left_out", "when"), [(5, "color"), ("x" * 201, "color"), ("", None), ("no color", "sunday")]
+)
+def test_a_file_that_leaves_out_other_channels_is_refused(tmp_path, left_out, when):
+    model = ImageClassifier(method="Tinted", n_samples=300, random_state=0)
+    model.fit(made(0, 4), ["a", "b"] * 2).save(tmp_path / "m.lrrspm")
+
+    def change(description, _):
+        description["channels"][0].update(left_out=left_out, when=when)
+
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_model(rewrite(tmp_path / "m.lrrspm", tmp_path / "bad.lrrspm", change))
+
+
+@pytest.mark.usefixtures("tinted")
+def test_a_file_from_before_channels_were_listed_that_are_left_out(tmp_path):
+    model = ImageClassifier(method="Tinted", n_samples=300, random_state=0)
+    images = made(0, 4)
+    model.fit(images, ["a", "b"] * 2).save(tmp_path / "m.lrrspm")
+
+    def change(description, arrays):
+        del description["channels"][0]
+        for name in [name for name in arrays if name.startswith("channels.1.")]:
+            arrays[name.replace("channels.1.", "channels.0.")] = arrays.pop(name)
+
+    old = load_model(rewrite(tmp_path / "m.lrrspm", tmp_path / "old.lrrspm", change))
+    np.testing.assert_array_equal(old.decision_function(images), model.decision_function(images))
+    assert len(old.fit(images, ["a", "b"] * 2).features_.channels_) == 1
+
+
+@pytest.mark.usefixtures("tinted")
+def test_results_name_the_channels_that_are_left_out(files):
+    paths = files(made(2, 10))
+    model = ImageClassifier(method="Tinted", n_samples=300)
+    found = evaluate(paths, ["a", "b"] * 6, model, train_per_class=2, splits=2)
+    counts = []
+    for number, seed in enumerate(split_seeds(0, 2), 1):
+        train = split_by_class(np.array(["a", "b"] * 6), 2, seed)
+        n = sum(
+            has_color((np.asarray(Image.open(paths[i])) / 255).astype(np.float32)) for i in train
+        )
+        if n < 2:
+            reason = f"only {n} of 4 training images have color"
+            counts.append({"split": number, "descriptor": "LocalColor", "reason": reason})
+    assert counts
+    assert found.to_json()["left_out"] == counts
+    model.fit(paths, ["a", "b"] * 6)
+    first, second = describe_parameters(model)["channels"]
+    assert first["left_out"] == "only 2 of 12 training images have color"
+    assert "left_out" not in second
 
 
 @pytest.mark.parametrize(

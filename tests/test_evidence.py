@@ -7,11 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from benchmarks.evidence import REGION, made_images, measure_falls, share_on_region
+from benchmarks.evidence import (
+    REGION,
+    made_images,
+    measure_falls,
+    overlaps_region,
+    share_of_change,
+    share_on_region,
+)
 from lrrspm import ImageClassifier, KernelSVM, find_images, load_model
 from lrrspm.evaluation import split_by_class
-from lrrspm.evidence import Explanation
+from lrrspm.evidence import Explanation, _spread
 from lrrspm.methods import METHODS, find_method
+from tests import naive
 from tests.conftest import draw
 
 ONE_CHANNEL = [*METHODS, "KernelLrrSPM", "NonlinearLrrSPM", "SupervisedLrrSPM"]
@@ -54,6 +62,19 @@ def random_models(request):
             model.svm_.dual_coef_ = rng.normal(size=model.svm_.dual_coef_.shape)
         made.append(model)
     return made
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 30), st.integers(0))
+def test_spreading_agrees_with_naive(height, width, n, seed):
+    rng = np.random.default_rng(seed)
+    # Few rows and sizes, so that some patches share a row with the one before.
+    y, x = rng.integers(0, height, n) // 3 * 3.0, rng.uniform(0, width, n)
+    tall, wide, shares = rng.choice([4.0, 9.0], n), rng.uniform(1, 20, n), rng.normal(size=n)
+    out = np.zeros((height, width))
+    _spread(shares, y, x, tall, wide, out)
+    expected = naive.spread(shares, y, x, tall, wide, out.shape)
+    np.testing.assert_allclose(out, expected, atol=1e-12)
 
 
 @settings(deadline=None, max_examples=15)
@@ -163,7 +184,9 @@ def test_patch_centers_of_a_padded_image(model):
 def test_the_first_of_equal_scores_wins(model):
     black = np.zeros((40, 40), np.uint8)  # nothing to see: all scores are 0
     assert model.explain(black).label == "across"
-    assert model.examine(black).ranked() == [("across", 0), ("along", 0), ("dots", 0)]
+    ranked = model.examine(black).ranked()
+    assert [one[:2] for one in ranked] == [("across", 0), ("along", 0), ("dots", 0)]
+    assert [one.probability for one in ranked] == pytest.approx([1 / 3] * 3)
 
 
 def test_patch_centers_of_a_shrunk_image(model):
@@ -290,6 +313,17 @@ def test_evidence_lies_where_the_classes_differ(method, seed):
     assert (model.predict(images[60:]) == labels[60:]).all()
     shares = [share_on_region(model.explain(image)) for image in images[60:]]
     assert np.mean(shares) >= 0.9
+
+
+@pytest.mark.parametrize("method", ["LrrSPM", "balanced"])
+def test_what_changes_with_the_class_is_on_patches_that_see_it(method):
+    """Large patches see the region from outside it, so their maps reach beyond."""
+    images, labels = made_images(80)
+    model = ImageClassifier(method=method, random_state=0, n_samples=20_000, n_jobs=-1)
+    model.fit(images[:60], labels[:60])
+    pairs = [[model.explain(image, 0) for image in images[i : i + 2]] for i in range(60, 80, 4)]
+    assert np.mean([share_of_change(*pair) for pair in pairs]) >= 0.9
+    assert overlaps_region(pairs[0][0]).mean() < 0.6  # what chance would give
 
 
 def test_covering_strong_evidence_lowers_the_score(data_dir):

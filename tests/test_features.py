@@ -192,7 +192,7 @@ def test_bad_images():
     ):
         with pytest.raises(ValueError, match=message):
             features.fit(bad)
-    with pytest.raises(TypeError, match="an image is a path or an array"):
+    with pytest.raises(TypeError, match="an image is a path, an array"):
         features.fit([3])
 
 

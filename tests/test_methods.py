@@ -133,12 +133,13 @@ def test_codebook_is_learned_once_for_all_methods(image_folder, learned):
     assert learned == [8, 8]  # one per split
 
 
-def test_commands(image_folder, tmp_path):
-    def run(*arguments):
-        result = CliRunner().invoke(app, [str(a) for a in arguments])
-        assert result.exit_code == 0, result.output
-        return result.stdout
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
+
+def test_commands(image_folder, tmp_path):
     run("methods")
     assert list(json.loads(run("methods", "--json"))["methods"]) == [*PRESETS, *METHODS, *BEYOND]
     fast = ["--codebook-size", 8, "--jobs", 1]
@@ -156,6 +157,16 @@ def test_commands(image_folder, tmp_path):
     assert json.loads(run("info", model, "--json"))["parameters"]["method"] == "KernelSPM"
     predicted = json.loads(run("predict", model, image_folder / "dots" / "00.png", "--json"))
     assert predicted["predictions"][0]["label"] == "dots"
+
+
+def test_presets_say_when_to_use_which():
+    found = json.loads(run("methods", "--json"))["presets"]
+    assert list(found) == list(PRESETS)
+    assert all(preset["use"] and preset["images_per_second"] > 0 for preset in found.values())
+    assert found["best"]["accuracy"]["LS"] > found["fast"]["accuracy"]["LS"]
+    lines = run("methods").split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in lines] == ["preset", *PRESETS]
+    assert max(map(len, lines)) <= 60
 
 
 def test_other_methods_have_no_lambda(tmp_path):

@@ -7,6 +7,7 @@ from PIL import Image
 from lrrspm import ImageClassifier, find_images, load_model
 from lrrspm.cache import same_key
 from lrrspm.methods import PRESETS, find_method
+from tests.modelfile.models import header, rewrite, svm
 
 GRAY = ["RootSIFT", "RootSIFT", "LBP"]
 COLOR = [*GRAY, "OpponentSIFT", "LocalColor"]
@@ -51,6 +52,7 @@ def test_fast_is_the_papers_method():
     fast, own = (find_method(name).channels() for name in ("fast", "LrrSPM"))
     assert [same_key(channel) for channel in fast] == [same_key(channel) for channel in own]
     assert find_method("fast").kernel is None
+    assert find_method("fast").loss == "squared_hinge"
 
 
 def test_balanced_is_the_default():
@@ -77,6 +79,30 @@ def test_models_are_saved_loaded_and_explained(fitted, preset, tmp_path):
     explained = loaded.explain(paths[0])
     assert explained.score == pytest.approx(model.decision_function(paths[:1]).max(), abs=1e-5)
     assert explained.contributions.sum() == pytest.approx(explained.score, abs=1e-5)
+
+
+def test_only_best_is_trained_by_least_squares(fitted, preset, tmp_path):
+    model, *_ = fitted
+    loss = "squared" if preset == "best" else "squared_hinge"
+    assert model.svm_.loss == loss
+    model.save(tmp_path / "m.lrrspm")
+    own = {"loss": loss} if preset == "best" else {}
+    assert svm(header(tmp_path / "m.lrrspm")) == {"C": 10.0, **own}
+    loaded = load_model(tmp_path / "m.lrrspm")
+    assert loaded.svm_.loss == loss
+    loaded.save(tmp_path / "again.lrrspm")
+    assert (tmp_path / "again.lrrspm").read_bytes() == (tmp_path / "m.lrrspm").read_bytes()
+
+
+def test_a_file_of_best_without_a_loss_has_the_squared_hinge(image_folder, tmp_path):
+    """Files were so before there was a choice; trained again, it is as the preset is now."""
+    paths, labels = find_images(image_folder)
+    small("best").fit(paths, labels).save(tmp_path / "m.lrrspm")
+    rewrite(tmp_path / "m.lrrspm", tmp_path / "old", lambda d, a: svm(d).pop("loss"))
+    new, old = load_model(tmp_path / "m.lrrspm"), load_model(tmp_path / "old")
+    assert old.svm_.loss == "squared_hinge"
+    assert old.new_svm().loss == "squared"
+    np.testing.assert_array_equal(old.decision_function(paths), new.decision_function(paths))
 
 
 def test_best_uses_color_where_there_is_some(image_folder, colored, tmp_path):

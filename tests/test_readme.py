@@ -1,4 +1,4 @@
-"""The examples in the README work, and its tables are those of the result files."""
+"""The examples in README and docs work, and its tables are those of the result files."""
 
 import re
 import shlex
@@ -13,7 +13,8 @@ from benchmarks import readme
 from lrrspm.cli import app
 from tests.conftest import HERE
 
-TEXT = (HERE.parent / "README.md").read_text()
+PAGES = ("README.md", "docs/extending.md", "docs/paper.md")
+TEXT = "\n".join((HERE.parent / page).read_text() for page in PAGES)
 PACKAGE = ("my_parts.py", "pyproject.toml")
 
 
@@ -86,7 +87,10 @@ def test_make_targets_exist():
 @pytest.mark.parametrize(
     ("page", "markers"),
     [
-        ("README.md", {"accuracy", "methods", "headlines"}),
+        ("README.md", {"folders"}),
+        ("docs/everyday.md", {"everyday"}),
+        ("docs/review.md", {"review"}),
+        ("docs/paper.md", {"accuracy", "methods"}),
         ("docs/speed.md", {"speed", "coding"}),
         ("docs/evidence.md", {"evidence"}),
         ("docs/future-work.md", {"future"}),
@@ -97,3 +101,7 @@ def test_tables_are_those_of_the_result_files(page, markers):
     assert set(re.findall(r"<!-- (\w+) -->", text)) == markers
     for marker in markers:
         assert readme.insert(text, marker, readme.tables()[marker]) == text
+
+
+def test_numbers_of_the_presets_are_those_of_the_result_files():
+    assert readme.MEASURED.read_text() == readme.measured_text()

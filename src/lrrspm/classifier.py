@@ -19,14 +19,17 @@ from ._support.stages import Stages
 from .cache import FeatureStore
 from .evidence import Examination, Explanation
 from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
-from .images import check_images
+from .growing import GrowingMixin, Kept, train
+from .images import list_images
 from .methods import find_method, method_names, method_of
 from .modelfile import (
+    DIGESTS,
     MissingPackageError,
     ModelFile,
     ModelFileError,
     check_class_weight,
     check_classes,
+    check_digests,
     check_familiar,
     check_summary,
     check_temperature,
@@ -51,10 +54,9 @@ from .svm import (
     score_columns,
     weigh_samples,
 )
-from .training import fit_together
 
 
-class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
+class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEstimator):
     """Classify images: descriptors, encoder, spatial pyramid, support vector machine.
 
     Parameters
@@ -103,6 +105,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         Least :func:`lrrspm.svm.familiarity` of 99 % of the training images, likewise.
     summary_ : dict
         Numbers of training images, in all and per class.
+    digests_ : ndarray of shape (n, 16), uint8, or None
+        What it was trained on: half of each image's SHA-256, class by class.
 
     Notes
     -----
@@ -115,7 +119,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     >>> from lrrspm import ImageClassifier, find_images
     >>> paths, labels = find_images("images")  # doctest: +SKIP
     >>> model = ImageClassifier(random_state=0, n_jobs=-1).fit(paths, labels)  # doctest: +SKIP
-    >>> model.predict(["new.jpg"])  # doctest: +SKIP
+    >>> model.predict("new.jpg")  # doctest: +SKIP
     """
 
     def __init__(
@@ -164,31 +168,27 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         -------
         self
         """
-        images = check_images(X)
-        everything = [np.arange(len(images))]
-        weights = None if sample_weight is None else np.asarray(sample_weight)
-        with open_engine(self.n_jobs, device=self.device) as engine:
-            fit_together(
-                [self], images, y, everything, engine, Stages(), sample_weight=weights,
-                calibrate=True,
-            )  # fmt: skip
+        train(self, X, y, sample_weight)
         return self
 
-    def decision_function(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second)."""
+    def decision_function(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return scores, (N, n_classes), or (N,) for two classes (positive: the second).
+
+        One image, not in a list, is N = 1.
+        """
         check_is_fitted(self)
-        images = check_images(X)
+        images = list_images(X)
         with open_engine(self.n_jobs, device=self.device) as engine:
             score = partial(self.svm_.scores, executor=engine.threads)
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
 
-    def predict(self, X: Iterable[Image]) -> NDArray[Any]:
-        """Return labels, (N,)."""
+    def predict(self, X: Iterable[Image] | Image) -> NDArray[Any]:
+        """Return labels, (N,); one image, not in a list, is N = 1."""
         scores = self.decision_function(X)
         return predict_labels(self.classes_, scores)
 
-    def predict_proba(self, X: Iterable[Image]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Iterable[Image] | Image) -> NDArray[np.float64]:
         """Return the probability of each class, (N, n_classes); rows sum to 1.
 
         They are calibrated on images that the scores were not learned from: of the
@@ -218,7 +218,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
 
         Parameters
         ----------
-        image : path, array of shape (h, w) or (h, w, 3), or binary file
+        image : path, array of shape (h, w) or (h, w, 3), image of Pillow, or binary file
         label
             One of ``classes_``; None is the predicted class.
 
@@ -243,7 +243,7 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
     def examine(self, image: Image) -> Examination:
         """Read one image for its scores and for explanations of several classes."""
         check_is_fitted(self)
-        return Examination(self.features_, self.svm_, image)
+        return Examination(self.features_, self.svm_, image, self.temperature_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which :func:`lrrspm.load_model` reads.
@@ -263,7 +263,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
             "class_weight": pack_weights(self.class_weight),
             "requires": packed.requires,
         }
-        write_model(path, description, packed.arrays)
+        known = {} if self.digests_ is None else {DIGESTS: self.digests_}
+        write_model(path, description, packed.arrays | known)
 
     @property
     def method_name(self) -> str:
@@ -307,14 +308,18 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
 
     def new_svm(self) -> SVM:
         """Return an unfitted support vector machine with this classifier's parameters."""
-        kernel = None if self.method is None else find_method(self.method).kernel
-        given = {
+        method = None if self.method is None else find_method(self.method)
+        given: dict[str, Any] = {
             "C": self.C,
             "n_jobs": self.n_jobs,
             "random_state": self.random_state,
             "class_weight": self.class_weight,
         }
-        return LinearSVM(**given) if kernel is None else KernelSVM(kernel, **given)
+        if method is None:
+            return LinearSVM(**given)
+        if method.kernel is None:
+            return LinearSVM(**given, loss=method.loss)
+        return KernelSVM(method.kernel, **given)
 
     def fit_svm(
         self,
@@ -357,6 +362,8 @@ class ImageClassifier(ClassifierMixin, ChannelParameters, BaseEstimator):
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
+        self.digests_: NDArray[np.uint8] | None = None
+        self.kept_: Kept | None = None
         return scores
 
     def _calibrate(
@@ -454,7 +461,9 @@ def _restore(file: ModelFile) -> ImageClassifier:
     kernel = getattr(restored.svm, "kernel", None)
     if method is not None and find_method(method).kernel != kernel:
         raise ValueError(f"{method} has another kernel than {kernel!r}")
-    fill(restored, description, file.tensors, classes, file.read)
+    tensors = dict(file.tensors)
+    check_digests(tensors.pop(DIGESTS, None), classes, summary)
+    arrays = fill(restored, description, tensors, classes, file.read)
     features, svm = restored
     model = ImageClassifier(
         method=method,
@@ -468,5 +477,6 @@ def _restore(file: ModelFile) -> ImageClassifier:
     model.features_, model.svm_, model.classes_ = features, svm, classes
     model.summary_, model.fitted_method_ = summary, method
     model.temperature_ = check_temperature(description.get("temperature"))
+    model.digests_, model.kept_ = arrays.get(DIGESTS), None
     model.familiar_ = check_familiar(description.get("familiar"))
     return model

@@ -84,8 +84,14 @@ N_SAMPLES = 200_000
 C = 10.0
 """Penalty of the support vector machine."""
 
-TRAIN_PER_CLASS = 100
-"""Training images per class in ``evaluate``."""
+PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
+"""Penalties that ``tune`` tries."""
+
+BUDGET = 300.0
+"""Seconds after which ``tune`` starts no further candidate."""
+
+TRAIN_PER_CLASS, TRAIN_SHARE = 100, 0.8
+"""Training images per class in ``evaluate``, but at most this share of a class."""
 
 SPLITS = 5
 """Random splits in ``evaluate``."""
@@ -105,6 +111,11 @@ CONFIDENCES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 FOLDS = 10
 """Folds of the cross-validation by which ``train`` estimates how good a model is."""
 
+DOUBTED = 0.05
+"""Probability of a label below which ``review`` takes it for wrong.
+
+With 5 % of the labels of 15-Scene changed, 91 % of these and 2 % of the others fall below."""
+
 FEW_TESTED = 10
 """Test images per class; an accuracy that rests on fewer is called a rough guess."""
 
@@ -115,7 +126,8 @@ DRAWN_SIDE = 900
 """Longest side of an image that evidence is drawn over."""
 
 IMAGE_SUFFIXES = (
-    ".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp",
+    ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm",
+    ".tif", ".tiff", ".webp",
 )  # fmt: skip
 """Suffixes of image files, in any letter case."""
 
@@ -136,6 +148,9 @@ SERVE_REQUEST_MB = 64
 
 SERVE_WAITING = 256
 """Largest number of requests in progress, waiting ones included."""
+
+COLLECT_IMAGES, COLLECT_MB = 10_000, 2000
+"""Images and megabytes that a folder of corrections may hold."""
 
 SERVE_SECONDS = 30
 """Seconds that a request may take, from its first line to its response."""

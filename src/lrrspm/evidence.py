@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._support.halves import in_precision
+from . import config
+from ._support.halves import in_precision, widened
 from ._support.loops import compiled
 from ._support.parallel import single_blas_thread
 from .cache import same_key
 from .descriptors import LocalDescriptors
 from .features import Image, SpatialPyramidFeatures
 from .pipeline.chunks import compile_reading
-from .svm import SVM, score_columns
+from .svm import SVM, probabilities, score_columns
 
 
 class Explanation(NamedTuple):
@@ -53,6 +54,14 @@ class Explanation(NamedTuple):
     map: NDArray[np.float32]
 
 
+class Ranked(NamedTuple):
+    """A class of an examined image, its score and its probability."""
+
+    label: str
+    score: float
+    probability: float
+
+
 class _Part(NamedTuple):
     """One channel of an examined image: what attribution needs."""
 
@@ -71,6 +80,8 @@ class Examination:
     features : SpatialPyramidFeatures, fitted
     svm : LinearSVM or KernelSVM, fitted
     image : path, array of shape (h, w) or (h, w, 3), or binary file
+    temperature : float or None
+        Of the probabilities; None if they are not calibrated.
 
     Attributes
     ----------
@@ -79,9 +90,17 @@ class Examination:
     scores : ndarray of shape (n_classes,), float64
         One score per class, in the order of the classes; two classes have the
         negative score, then the positive one.
+    probabilities : ndarray of shape (n_classes,), float64
+        They sum to 1.
     """
 
-    def __init__(self, features: SpatialPyramidFeatures, svm: SVM, image: Image) -> None:
+    def __init__(
+        self,
+        features: SpatialPyramidFeatures,
+        svm: SVM,
+        image: Image,
+        temperature: float | None = None,
+    ) -> None:
         self._features, self._svm = features, svm
         compile_reading()
         pixels = features.read(image)
@@ -112,12 +131,14 @@ class Examination:
         self._x, self._y, self._size = np.concatenate(places, axis=1)
         self._vector = features.weigh(vectors)
         self.scores = score_columns(svm.scores(self._vector[None]))[0].astype(float)
+        self.probabilities = probabilities(self.scores[None], temperature or config.TEMPERATURE)[0]
 
-    def ranked(self) -> list[tuple[str, float]]:
-        """Return the names of all classes with their scores, best first."""
+    def ranked(self) -> list[Ranked]:
+        """Return all classes with their scores and probabilities, best first."""
         order = np.argsort(-self.scores, kind="stable")
         names = self._svm.classes_.tolist()
-        return [(str(names[i]), float(self.scores[i])) for i in order]
+        scores, chances = self.scores.tolist(), self.probabilities.tolist()
+        return [Ranked(str(names[i]), scores[i], chances[i]) for i in order]
 
     def explain(self, label: Any = None, shape: tuple[int, int] | None = None) -> Explanation:
         """Take the score of a class apart.
@@ -158,13 +179,15 @@ class Examination:
         shares, first = [], 0
         channels = self._features.channels_
         scales = self._features.scales if len(channels) > 1 else [1.0]
+        vector = widened(self._vector)
         for channel, part, scale in zip(channels, self._parts, scales, strict=True):
             here = slice(first, first + channel.n_features)
             own = weights[here] * scale
             if channel.pooling_.precision == np.float16:
                 # The score is of the rounded vector; patches share what rounding did, too.
-                rounded, zeros = weights[here] * self._vector[here], np.zeros(len(own))
-                own = np.divide(rounded, part.vector, out=zeros, where=part.vector != 0)
+                rounded = weights[here] * vector[here]
+                own = np.zeros_like(part.vector)
+                np.divide(rounded, part.vector, out=own, where=part.vector != 0)
             shares.append(
                 channel.pooling_.attribute(
                     part.values, part.codes, part.cells, own, channel.pyramid
@@ -222,12 +245,25 @@ def _spread(
     width: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Add each patch's share to the pixels it covers: one multiply-add per pixel of each patch."""
-    rows, columns = np.empty(out.shape[0]), np.empty(out.shape[1])
+    """Add each patch's share to the pixels it covers.
+
+    Patches of one row of a grid follow each other. Their shares are added along one
+    line, which is then spread down the row: one multiply-add per pixel of each row,
+    not of each patch.
+    """
+    rows, columns, line = np.empty(out.shape[0]), np.empty(out.shape[1]), np.zeros(out.shape[1])
+    first, last = out.shape[1], 0
     for i in range(shares.size):
-        top, bottom = _cover(y[i], height[i], out.shape[0], rows)
         left, right = _cover(x[i], width[i], out.shape[1], columns)
+        first, last = min(first, left), max(last, right)
+        for c in range(left, right):
+            line[c] += shares[i] * columns[c]
+        if i + 1 < shares.size and y[i + 1] == y[i] and height[i + 1] == height[i]:
+            continue
+        top, bottom = _cover(y[i], height[i], out.shape[0], rows)
         for r in range(top, bottom):
-            share, line = shares[i] * rows[r], out[r]
-            for c in range(left, right):
-                line[c] += share * columns[c]
+            target = out[r]
+            for c in range(first, last):
+                target[c] += rows[r] * line[c]
+        line[first:last] = 0
+        first, last = out.shape[1], 0

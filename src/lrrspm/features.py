@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import Executor
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,18 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support import registry
-from ._support.halves import in_precision, widen_columns
+from ._support.halves import in_precision, widen_columns, widened
 from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
 from .encoders import BLOCK, LRREncoder, Progress
-from .images import Pixels, Source, check_images, read_pixels
+from .images import AnyImage, Pixels, check_images, list_images, read_pixels
 from .pipeline import encode_images, fit_features, open_engine
 from .pooling import Level, SpatialPyramid
 from .pooling.pyramid import known_pyramid
 
-Image = Source | NDArray[Any]
-"""A path, an open binary file, or an array of shape (h, w) or (h, w, 3)."""
+Image = AnyImage
 
 
 class Channel(BaseEstimator):
@@ -44,9 +42,9 @@ class Channel(BaseEstimator):
         None is the encoder's own: the one that its method uses.
     levels : tuple of int
         Cells along each side, one number per pyramid level.
-    weight : float
-        Share of this channel in the product of two images' vectors, where
-        there are several channels.
+    weight : float or None
+        Share of this channel in the product of two images' vectors, where there are
+        several. None learns it from the labels of an :class:`ImageClassifier`, else 1.
     projection : transformer or None
         Fitted to the sampled descriptors, and applied before the encoder; see
         :mod:`lrrspm.descriptors`.
@@ -67,7 +65,7 @@ class Channel(BaseEstimator):
         descriptor: Any = None,
         pooling: Any = None,
         levels: tuple[Level, ...] = config.LEVELS,
-        weight: float = 1.0,
+        weight: float | None = 1.0,
         projection: Any = None,
         when: str | None = None,
     ) -> None:
@@ -115,7 +113,7 @@ class Channel(BaseEstimator):
         for part in (self.descriptor, self.encoder, self.pooling, self.projection):
             if part is not None:
                 part.check_parameters()
-        if not (math.isfinite(self.weight) and self.weight > 0):
+        if self.weight is not None and not (math.isfinite(self.weight) and self.weight > 0):
             raise ValueError(f"weight must be positive, got {self.weight}")
         if self.when not in (None, "color"):
             raise ValueError(f"when must be None or 'color', got {self.when!r}")
@@ -276,11 +274,14 @@ class SpatialPyramidFeatures(
     ----------
     channels_ : list of fitted Channel
         Those that the training images call for, see ``when`` of :class:`Channel`.
+    left_out_ : dict of int to str
+        Places of the others among the given channels, and why they were left out.
 
     Notes
     -----
-    An image is a path, or an array of shape (h, w) or (h, w, 3), float in
-    [0, 1] or uint8; a list may hold both. Images down to 1x1 have a vector.
+    An image is a path, an image of Pillow, or an array of shape (h, w) or
+    (h, w, 3), float in [0, 1] or uint8; a list may hold all of these. Images down
+    to 1x1 have a vector.
     """
 
     def __init__(
@@ -327,12 +328,12 @@ class SpatialPyramidFeatures(
             fit_features([self], images, [np.arange(len(images))], engine, Stages(), labels=y)
         return self
 
-    def transform(self, X: Iterable[Image]) -> NDArray[np.float32]:
+    def transform(self, X: Iterable[Image] | Image) -> NDArray[np.float32]:
         """Compute the vectors of images.
 
         Parameters
         ----------
-        X : sequence of N images
+        X : sequence of N images, or one image
 
         Returns
         -------
@@ -341,7 +342,7 @@ class SpatialPyramidFeatures(
         """
         check_is_fitted(self)
         with open_engine(self.n_jobs) as engine:
-            found = encode_images([self], check_images(X), engine, Stages()).matrices[0]
+            found = encode_images([self], list_images(X), engine, Stages()).matrices[0]
         return found if found.dtype == np.float32 else widen_columns(found, 0, found.shape[1])
 
     def new_channels(self) -> list[Channel]:
@@ -358,12 +359,10 @@ class SpatialPyramidFeatures(
         channels = self.new_channels()
         for channel in channels:
             channel.check_parameters()
-        if not math.isfinite(sum(channel.weight for channel in channels)):
+        if not math.isfinite(sum(channel.weight or 1.0 for channel in channels)):
             raise ValueError("the sum of the channels' weights is too large")
         if all(channel.when == "color" for channel in channels):
-            raise ValueError(
-                "all channels are left out without color; set when=None in one of them"
-            )
+            raise ValueError("all channels are left out without color; set when=None in one")
 
     def read(self, image: Image) -> Pixels:
         """Read one image as the descriptors take it, shrunk if it is large."""
@@ -385,8 +384,8 @@ class SpatialPyramidFeatures(
         """Join the channels' vectors (n_features,), each in its precision, by their weights."""
         if len(parts) == 1:
             return parts[0]
-        weighed = map(partial(np.multiply, dtype=np.float32), parts, self.scales)
-        return in_precision(np.concatenate(list(weighed)), self.precision)
+        weighed = [widened(part) * scale for part, scale in zip(parts, self.scales, strict=True)]
+        return in_precision(np.concatenate(weighed), self.precision)
 
     @property
     def precision(self) -> np.dtype[Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from . import config
@@ -44,6 +46,10 @@ class Method:
         Kernel of the SVM; None is the linear one.
     fixed : tuple of str
         Parameters of channels that belong to the idea and are not to be changed.
+    use : str
+        When to pick it, for presets.
+    loss : str
+        Loss of the linear SVM, see :class:`lrrspm.LinearSVM`.
     """
 
     name: str
@@ -51,6 +57,8 @@ class Method:
     build: Callable[[], list[Channel]]
     kernel: str | None = None
     fixed: tuple[str, ...] = ()
+    use: str = ""
+    loss: str = "squared_hinge"
 
     def check(self, channels: list[Channel]) -> None:
         """Raise ValueError where channels are not of the recipe's encoders."""
@@ -173,11 +181,12 @@ def _moments(
     encoder: Callable[[], Encoder],
     pooling: Callable[[], Pooling] = MomentPooling,
     descriptors: Sequence[Descriptor] | None = None,
+    weight: float | None = 1.0,
 ) -> list[Channel]:
     """Build channels of moments; those that read color are left out where there is none."""
     return [
         Channel(
-            encoder(), descriptor, pooling(), config.REGIONS, projection=Projection(),
+            encoder(), descriptor, pooling(), config.REGIONS, weight, projection=Projection(),
             when="color" if descriptor.color else None,
         )
         for descriptor in descriptors or (RootSIFT(), LBP())
@@ -191,11 +200,13 @@ PRESETS = {
             "fast",
             "LrrSPM, as in the paper: the smallest models and the most images per second",
             METHODS["LrrSPM"].build,
+            use="speed counts most",
         ),
         Method(
             "balanced",
             "LrrFV with few atoms: far more accurate, and still trained in seconds",
             lambda: _moments(lambda: LRRWeightEncoder(config.BALANCED_ATOMS)),
+            use="in doubt",
         ),
         Method(
             "best",
@@ -209,7 +220,10 @@ PRESETS = {
                     OpponentSIFT(),
                     LocalColor(),
                 ),
+                weight=None,
             ),
+            use="accuracy counts most",
+            loss="squared",
         ),
     )
 }
@@ -233,6 +247,14 @@ def find_method(name: str) -> Method:
         raise ValueError(f"no method {name!r}; there are: {', '.join(method_names())}") from None
     if not isinstance(found, Method):
         raise TypeError(f"the method {name!r} is a {type(found).__name__}, expected a Method")
+    return found
+
+
+def measured() -> dict[str, dict[str, Any]]:
+    """Return the measured accuracies (percent, or None) and images per second of the presets."""
+    found: dict[str, dict[str, Any]] = json.loads(
+        Path(__file__).with_name("measured.json").read_text()
+    )
     return found
 
 

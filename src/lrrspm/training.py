@@ -13,9 +13,9 @@ from ._support.stages import Stages
 from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
-from .modelfile import check_labels, check_restorable
+from .modelfile import check_labels, check_restorable, fitted_places
 from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
-from .svm import SVM, encode_labels, stratified_folds
+from .svm import SVM, class_alignment, encode_labels, stratified_folds
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
@@ -59,6 +59,7 @@ def fit_together(
     calibrate: bool = False,
     folds: NDArray[np.int64] | None = None,
     tell: Callable[[int, SVM], object] | None = None,
+    frozen: bool = False,
 ) -> Together:
     """Fit several classifiers, each to its own members of images, in two passes over the images.
 
@@ -73,6 +74,7 @@ def fit_together(
     Without it the first one raises. A ``store`` of None is the classifiers' own.
     With ``calibrate``, probabilities are learned by cross-validation: in ``folds``
     (n,) of the images, whose machines are told, or in folds drawn per classifier.
+    With ``frozen``, features that are fitted already stay as they are.
     """
     y = check_labels_of(labels, len(images))
     for classifier, indices in zip(classifiers, members, strict=True):
@@ -82,24 +84,38 @@ def fit_together(
         check_restorable(classifier.new_features(), svm)
         check_labels(encode_labels(y[indices])[0])
     machines = _Machines(y, sample_weight, calibrate, folds, tell)
-    features, owners = _assign_features(classifiers, shared_codebook)
+    if frozen:
+        features, owners = [c.features_ for c in classifiers], list(range(len(classifiers)))
+    else:
+        features, owners = _assign_features(classifiers, shared_codebook)
     if shared_codebook:
-        _refuse_labels(features)
+        refuse_labels(features)
     everything = np.arange(len(images))
     parts = [
         everything if shared_codebook else members[owners.index(i)] for i in range(len(features))
     ]
     store = store or FeatureStore(features[0].cache)
     kept = KeptImages()
-    skipped = fit_features(features, images, parts, engine, stages, skip, store, kept, y)
-    if skipped:
-        return Together([], skipped)
+    if not frozen:
+        skipped = fit_features(features, images, parts, engine, stages, skip, store, kept, y)
+        if skipped:
+            return Together([], skipped)
     kept.close()
     for classifier, owner in zip(classifiers, owners, strict=True):
         classifier.features_ = features[owner]
+    # Labels of test images must not be seen.
+    learn = not (shared_codebook or frozen)
     if len(images) * sum(map(_row_bytes, features)) > MEMORY:
-        return _fit_apart(classifiers, images, machines, members, engine, stages, skip, store, kept)
-    encoded = encode_images(features, images, engine, stages, skip, store, kept)
+        return _fit_apart(
+            classifiers, images, machines, members, engine, stages, skip, store, kept, learn
+        )
+
+    def inspect(number: int, vectors: list[NDArray[Any]]) -> None:
+        learn_weights(features[number], vectors, y, parts[number], engine)
+
+    encoded = encode_images(
+        features, images, engine, stages, skip, store, kept, inspect if learn else None
+    )
     if encoded.skipped:
         return Together([], encoded.skipped)
 
@@ -126,18 +142,59 @@ def _fit_apart(
     skip: bool,
     store: FeatureStore,
     kept: KeptImages,
+    learn: bool,
 ) -> Together:
     """Train one classifier after another, each on vectors that are dropped afterwards."""
     trained = []
     for classifier, indices in zip(classifiers, members, strict=True):
         chosen = [images[i] for i in indices]
-        encoded = encode_images([classifier.features_], chosen, engine, stages, skip, store, kept)
+        features, labels = classifier.features_, machines.labels[indices]
+
+        def inspect(
+            _: int,
+            vectors: list[NDArray[Any]],
+            features: SpatialPyramidFeatures = features,
+            labels: NDArray[Any] = labels,
+        ) -> None:
+            learn_weights(features, vectors, labels, np.arange(len(labels)), engine)
+
+        encoded = encode_images(
+            [features], chosen, engine, stages, skip, store, kept, inspect if learn else None
+        )
         if encoded.skipped:
             return Together([], {int(indices[i]): why for i, why in encoded.skipped.items()})
         seconds, crossed = machines.fit(classifier, encoded.matrices[0], indices, engine, stages)
         trained.append(Trained(None, encoded.seconds[0], seconds, crossed))
         del encoded  # before the next one's vectors are made
     return Together(trained, {})
+
+
+def learn_weights(
+    features: SpatialPyramidFeatures,
+    vectors: Sequence[NDArray[Any]],
+    labels: NDArray[Any],
+    members: NDArray[np.int64],
+    engine: Engine,
+) -> None:
+    """Set the weights of channels that were given none, by their vectors of all images.
+
+    A weight is the square of the alignment with the members' classes, at least a
+    hundredth of the largest square, and over their mean; see :func:`class_alignment`.
+    """
+    given = features.new_channels()
+    learning = [given[place].weight is None for place in fitted_places(features)]
+    if not any(learning):
+        return
+    chosen = [
+        (channel, class_alignment(part, labels, members, engine.threads))
+        for channel, part, learns in zip(features.channels_, vectors, learning, strict=True)
+        if learns
+    ]
+    largest = max(alignment for _, alignment in chosen)
+    squares = [max(alignment, largest / 10, 1e-6) ** 2 for _, alignment in chosen]
+    for (channel, _), square in zip(chosen, squares, strict=True):
+        # Rounded: the last bits of a BLAS product are another machine's matter.
+        channel.weight = max(round(square / float(np.mean(squares)), 2), 0.01)
 
 
 class _Machines(NamedTuple):
@@ -236,7 +293,7 @@ def _assign_features(
     return list(shared.values()), [list(shared).index(key) for key in keys]
 
 
-def _refuse_labels(features: Sequence[SpatialPyramidFeatures]) -> None:
+def refuse_labels(features: Sequence[SpatialPyramidFeatures]) -> None:
     """Raise ValueError for encoders that would learn from the labels of test images."""
     for channel in (channel for feature in features for channel in feature.new_channels()):
         if channel.encoder.uses_labels:

@@ -39,27 +39,94 @@ def test_one_image(page, files):
     expect(page.locator("#caption")).to_have_text(caption)
     names = page.locator(".bar .name").all_text_contents()
     shown = page.locator(".bar .value").all_text_contents()
-    values = [float(value.replace("\u2212", "-")) for value in shown]
+    assert all(value.endswith(" %") for value in shown)
+    values = [float(value.strip("<> %")) for value in shown]
     assert names[0] == "dots"
     assert sorted(names) == ["across", "along", "dots"]
     assert values == sorted(values, reverse=True)
-    assert values[0] > 0 > values[1]
+    assert sum(values) == pytest.approx(100, abs=0.3)
     assert page.locator("#map").get_attribute("src").startswith("data:image/png;base64,")
     assert page.locator("#image").get_attribute("src").startswith("blob:")
-    expect(page.locator("#status")).to_have_text(re.compile(r"^dots\.png: dots, score \+\d"))
+    expect(page.locator("#status")).to_have_text(f"dots.png: dots, {shown[0]}")
+    expect(page.locator("#caution")).to_be_hidden()
+    expect(page.locator("#calibrated")).to_be_visible()
+    expect(page.locator("#uncalibrated")).to_be_hidden()
     expect(page.locator("#more")).to_be_hidden()
 
 
-def test_bars_start_at_a_common_zero(page, files):
+def answer(page, path, chances, known=True, familiar=True, least=None, calibrated=True):
+    """Have the server say that the classes of an image have these probabilities, best first."""
+    # A route cannot fetch what the page uploads.
+    upload = {"name": path.name, "mimeType": "image/png", "buffer": path.read_bytes()}
+    found = page.request.post(f"{page.url}api/explain", multipart={"file": upload}).json()
+    for one, chance in zip(found["classes"], chances, strict=True):
+        one["probability"] = chance
+    found |= {"probability": chances[0], "known": known, "familiar": familiar}
+
+    def explain(route):
+        route.fulfill(json=found)
+
+    def describe(route):
+        card = route.fetch().json()
+        route.fulfill(json={**card, "min_confidence": least, "calibrated": calibrated})
+
+    page.route("**/api/explain*", explain)
+    page.route("**/api/model", describe)
+    page.reload()
+    expect(page.locator("#model-name")).to_have_text("small.lrrspm")
+
+
+def test_bars_are_probabilities_from_0_to_100(page, files):
+    answer(page, files["dots.png"], [0.7, 0.25, 0.05])
     upload(page, files["dots.png"])
-    boxes = []
+    expect(page.locator(".bar .value")).to_have_text(["70.0 %", "25.0 %", "5.0 %"])
+    shares = []
     for bar in page.locator(".bar").all():
-        fill, zero = (bar.locator(part).bounding_box() for part in (".fill", ".zero"))
-        boxes.append((fill["x"], fill["x"] + fill["width"], zero["x"] + zero["width"] / 2))
-    assert boxes[0][0] == pytest.approx(boxes[0][2], abs=1)  # a positive score, to the right
-    for _, end, zero in boxes[1:]:
-        assert end == pytest.approx(zero, abs=1)
-    assert len({round(zero) for *_, zero in boxes}) == 1
+        fill, track = (bar.locator(part).bounding_box() for part in (".fill", ".track"))
+        assert fill["x"] == pytest.approx(track["x"], abs=1)
+        shares.append(fill["width"] / track["width"])
+    assert shares == pytest.approx([0.7, 0.25, 0.05], abs=0.01)
+
+
+@pytest.mark.parametrize("best", [0.49, 0.51])
+def test_unsure_answers(page, files, best):
+    answer(page, files["dots.png"], [best, 0.9 - best, 0.1])
+    upload(page, files["dots.png"])
+    unsure = best < 0.5
+    expect(page.locator("#best")).to_have_text("dots?" if unsure else "dots")
+    expect(items(page).locator("b")).to_have_text(["dots?" if unsure else "dots"])
+    expect(page.locator("#caution")).to_be_visible(visible=unsure)
+    if unsure:
+        words = "Unsure: with 49.0 % it is more likely wrong than right."
+        expect(page.locator("#caution")).to_have_text(words)
+        expect(page.locator("#status")).to_have_text(f"dots.png: dots, 49.0 %. {words}")
+
+
+def test_unknown_answers(page, files):
+    answer(page, files["dots.png"], [0.7, 0.25, 0.05], known=False, least=0.8)
+    upload(page, files["dots.png"])
+    expect(page.locator("#best")).to_have_text("Unknown")
+    expect(items(page).locator("b")).to_have_text(["Unknown"])
+    words = "The best guess is dots, with 70.0 %; below 80.0 % the answer is \u201cunknown\u201d."
+    expect(page.locator("#caution")).to_have_text(words)
+    expect(page.locator("#facts")).to_contain_text("from 80.0 % on, else \u201cunknown\u201d")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_unfamiliar_images(page, files, known):
+    answer(page, files["dots.png"], [0.9, 0.07, 0.03], known, familiar=False)
+    upload(page, files["dots.png"])
+    expect(page.locator("#best")).to_have_text("dots" if known else "Unknown")
+    words = "The image is unlike those that the model was trained on."
+    guess = "" if known else " The best guess is dots, with 90.0 %."
+    expect(page.locator("#caution")).to_have_text(words + guess)
+
+
+def test_model_that_is_not_calibrated(page, files):
+    answer(page, files["dots.png"], [0.7, 0.25, 0.05], calibrated=False)
+    upload(page, files["dots.png"])
+    expect(page.locator("#calibrated")).to_be_hidden()
+    expect(page.locator("#uncalibrated")).to_contain_text("not calibrated")
 
 
 def test_several_images(page, files):
@@ -199,7 +266,7 @@ def test_keyboard_only(page, files):
     page.keyboard.press("ArrowDown")
     second = page.locator(".bar .name").nth(1).text_content()
     expect(page.locator("#legend-label")).to_have_text(second)
-    expect(page.locator("#status")).to_have_text(re.compile(f"^across.png: {second}, score \u2212"))
+    expect(page.locator("#status")).to_have_text(re.compile(f"^across.png: {second}, .* %$"))
     page.keyboard.press("Shift+Tab")
     items(page).nth(1).focus()
     page.keyboard.press("Delete")
@@ -229,10 +296,10 @@ def test_many_classes(opened, many_classes, files):
 
 def test_black_image(page, files):
     upload(page, files["black.png"])
-    expect(page.locator(".bar .value")).to_have_text(["+0.00"] * 3)
+    expect(page.locator(".bar .value")).to_have_text(["33.3 %"] * 3)
     expect(page.locator("#best")).to_have_text("No evidence")
     expect(items(page).locator("b")).to_have_text(["No evidence"])
-    expect(page.locator("#sum")).to_contain_text("all scores are equal")
+    expect(page.locator("#sum")).to_contain_text("all are equally likely")
     expect(page.locator("#status")).to_contain_text("black.png: The image has no evidence for")
 
 
@@ -284,4 +351,7 @@ def test_api_page(opened, address):
     page = opened(f"{address}docs")
     expect(page.locator("#paths h2").first).to_have_text("POST/api/predict")
     expect(page.locator("h2", has_text="/api/")).to_have_count(3)
+    shared = ["ClassScore", "Prediction", "ErrorItem", "Patches", "Estimate", "Limits"]
+    expect(page.locator("#paths h2").nth(-1)).to_have_text("Limits")
+    assert page.locator("#paths h2").all_text_contents()[3:] == shared
     expect(page.locator("#shell")).to_contain_text(f"'{address}api/predict?top=3'")

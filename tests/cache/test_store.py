@@ -290,7 +290,9 @@ def test_commands(image_folder, tmp_path):
         shelf["about"]["encoder"] for shelf in found["shelves"] if "encoder" in shelf["about"]
     ]
     assert [encoder["name"] for encoder in encoders] == ["LRREncoder"] * 3
-    run("cache", "info", cache)
+    shown = run("cache", "info", cache).stdout
+    assert "{" not in shown
+    assert "SIFT, LRREncoder, MaxPooling, " in shown
     assert "deleted" in run("cache", "clear", cache).stdout
     assert json.loads(run("cache", "info", cache, "--json").stdout)["bytes"] == 0
     assert json.loads(run("cache", "clear", cache, "--json").stdout)["files"] == 0

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from lrrspm import ImageClassifier, LRREncoder, __version__, config, find_images
 from lrrspm._support.stages import Stages
 from lrrspm.cli import app
 from lrrspm.cli.terminal import progress
+from lrrspm.cli.tunables import TUNABLES
 from lrrspm.evaluation import train_with_estimate
 
 FAST = ["--codebook-size", "8", "--jobs", "1"]
@@ -54,12 +56,25 @@ def test_defaults_are_the_librarys(name):
         "--levels": ",".join(map(str, config.LEVELS)),
         "--normalize-codes": "off",
     }.items():
-        assert f"LrrSPM's is {default}." in options[flag].help
+        assert re.search(rf"LrrSPM's (is )?{re.escape(str(default))}[.;]", options[flag].help)
         # None, so that a value that equals the default is told from none.
         assert options[flag].default is (False if flag == "--normalize-codes" else None)
     assert options["--C"].default == config.C
     assert options["--method"].default == config.METHOD
     assert options["--seed"].default == config.SEED
+
+
+def test_help_names_the_default_methods_values():
+    """What options say of balanced is so."""
+    (first, *_) = ImageClassifier().new_channels()
+    for one in TUNABLES:
+        part, _, name = one.parameter.rpartition("__")
+        found = getattr(getattr(first, part) if part else first, name, None)
+        if one.only is not None or found is None:
+            assert one.balanced is None
+        else:
+            shown = ",".join(map(str, found)) if isinstance(found, tuple) else str(found)
+            assert f"balanced's is {shown}, " in one.text
 
 
 def test_from_folder_to_predictions(image_folder, tmp_path):
@@ -120,7 +135,8 @@ def test_evaluate(image_folder):
     arguments = ["evaluate", image_folder, "--train-per-class", "4", "--splits", "2", *FAST]
     found = json.loads(run(*arguments, "--json").stdout)
     assert set(found["accuracy"]) == {"mean", "std", "splits"}
-    assert set(found["seconds"]) == {"read", "describe", "codebook", "encode", "train", "test"}
+    stages = {"compare", "read", "describe", "codebook", "encode", "train", "test"}
+    assert set(found["seconds"]) == stages
     assert (found["images"], found["classes"]) == (36, 3)
     assert found["parameters"]["shared_codebook"] is False
     shared = json.loads(run(*arguments, "--json", "--shared-codebook").stdout)
@@ -148,12 +164,24 @@ def test_predict_formats(image_folder, model_path):
     assert prediction["score"] == prediction["top"][0]["score"] >= prediction["top"][1]["score"]
     assert found["skipped"] == []
     rows = list(csv.reader(run("predict", model_path, image, "--csv").stdout.splitlines()))
-    assert rows[0] == ["path", "label", "score"]
+    assert rows[0] == ["path", "label", "confidence", "score", "error"]
     assert rows[1][:2] == [str(image), "dots"]
     rows = list(
         csv.reader(run("predict", model_path, image, "--csv", "--top", "9").stdout.splitlines())
     )
-    assert rows[0] == ["path", "label_1", "score_1", "label_2", "score_2", "label_3", "score_3"]
+    more = [f"{name}_{place}" for place in (2, 3) for name in ("label", "confidence", "score")]
+    assert rows[0] == ["path", "label", "confidence", "score", "error", *more]
+
+
+def test_tables_in_a_pipe_are_as_wide_as_asked_for(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    methods = json.loads(run("methods", "--json").stdout)["methods"]
+    lines = run("methods").stdout.splitlines()
+    for name, summary in methods.items():
+        assert any(line.split() == [name, *summary.split()] for line in lines)
+    monkeypatch.setenv("COLUMNS", "50")
+    lines = run("methods").stdout.splitlines()
+    assert max(map(len, lines[5:])) <= 50
 
 
 def test_names_with_brackets_are_shown_as_they_are(image_folder, model_path, tmp_path):
@@ -175,7 +203,7 @@ def test_control_characters_in_names_are_escaped(image_folder, model_path, tmp_p
 def test_reader_that_stops_early(image_folder, model_path):
     command = f"{sys.executable} -m lrrspm predict {model_path} {image_folder} --csv | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "path,label,score"
+    assert done.stdout.strip() == "path,label,confidence,score,error"
     assert "Traceback" not in done.stderr
 
 
@@ -279,6 +307,15 @@ def test_warnings_are_one_line(tmp_path):
     assert "warning: " in result.stderr
     assert "ignored class folders without images: empty" in result.stderr
     assert "a codebook of 256 atoms was asked for" in result.stderr
+
+
+def test_remarks_of_pillow_are_not_ours(image_folder, tmp_path):
+    """It warns of images that we refuse ourselves, by their names."""
+    shutil.copytree(image_folder, tmp_path / "images")
+    Image.new("1", (9500, 9500)).save(tmp_path / "images" / "dots" / "large.png")
+    result = run("train", tmp_path / "images", "-o", tmp_path / "m", *FAST, code=3)
+    assert "large.png: 9500 x 9500 pixels" in result.stderr
+    assert "DOS attack" not in result.stderr
 
 
 def test_same_model_for_any_number_of_jobs(image_folder, tmp_path):

@@ -221,7 +221,7 @@ def test_stopped_by_a_signal(image_folder, tmp_path, sent, options, number):
     command = ["train", image_folder, "-o", output, "--cache", tmp_path / "cache", *slow, *options]
     with started(int(sent), number, image_folder, *command, program=["-c", SIGNALED]) as process:
         printed, said = process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == 128 + sent
     assert said.splitlines()[-1] == "error: stopped"
     assert "Traceback" not in said
     assert printed == (json.dumps({"error": "stopped"}) + "\n" if options else "")

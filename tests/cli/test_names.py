@@ -63,7 +63,7 @@ def test_names_go_through_csv(odd, model_path):
     )
     text = os.fsdecode(done.stdout)
     rows = list(csv.reader(io.StringIO(text, newline="")))
-    assert rows[0] == ["path", "label", "score"]
+    assert rows[0] == ["path", "label", "confidence", "score", "error"]
     assert sorted(os.path.basename(os.fsencode(row[0])) for row in rows[1:]) == sorted(NAMES)
     assert {row[1] for row in rows[1:]} == {"dots"}
 

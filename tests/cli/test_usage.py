@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from lrrspm.cli import app
@@ -130,6 +131,30 @@ def test_an_unknown_method(command):
     """The message lists those that there are, also those of other packages."""
     done = run(*command, "--method", "Evil", "--json", code=2)
     assert "LrrSPM" in json.loads(done.stdout)["error"]
+
+
+def test_a_codebook_that_learns_from_labels_is_not_shared():
+    options = ["--shared-codebook", "--method", "SupervisedLrrSPM"]
+    assert "--shared-codebook" in refused(*EVALUATE, *options)
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_help_shows_the_names_of_all_options(columns, monkeypatch, capsys):
+    """Nothing is cut, and nothing is wider than the terminal; the runner has its own width."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+    def walk(command, *names):
+        with pytest.raises(SystemExit, match="0"):
+            app([*names, "--help"])
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= columns
+        assert "\N{HORIZONTAL ELLIPSIS}" not in text
+        flags = {flag for option in command.params for flag in option.opts + option.secondary_opts}
+        assert not {flag for flag in flags if flag.startswith("-") and flag not in text}
+        for name, inner in getattr(command, "commands", {}).items():
+            walk(inner, *names, name)
+
+    walk(typer.main.get_command(app))
 
 
 def test_all_is_a_method_of_evaluate_alone():

@@ -253,3 +253,13 @@ def test_bad_parameters(bad, message):
 def test_unfitted():
     with pytest.raises(NotFittedError):
         MixtureEncoder().transform(groups())
+
+
+def test_progress_fills_once():
+    """Of both steps, k-means and Gaussians."""
+    told = []
+    X = np.random.default_rng(0).random((200, 4), np.float32)
+    MixtureEncoder(4, random_state=0).fit_on(X, None, lambda done, total: told.append(done / total))
+    assert told == sorted(told)
+    assert told[0] < 0.5
+    assert told[-1] == 1

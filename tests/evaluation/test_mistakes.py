@@ -25,8 +25,9 @@ def small(**parameters):
 
 
 def knowing(*classes):
-    """A classifier that has only its classes."""
+    """A classifier that has only its classes, and a temperature of 1."""
     model = ImageClassifier()
+    model.temperature_ = 1.0
     model.classes_ = np.array(classes)
     return model
 
@@ -49,6 +50,10 @@ def test_by_hand():
     assert [m.lead for m in found] == [2, 0.5, 0]
     assert [(m.score, m.true_score) for m in found] == [(3, 1), (2, 1.5), (0.5, 0.5)]
     assert {m.split for m in found} == {4}
+    # Shares of exp(score).
+    total = np.exp([3, 1, 0]).sum()
+    assert found[0].probability == pytest.approx(np.exp(3) / total)
+    assert found[0].true_probability == pytest.approx(np.exp(1) / total)
 
 
 def test_by_hand_with_two_classes():

@@ -124,6 +124,17 @@ def test_good_images_are_read_twice_and_no_more(image_folder, reads):
     assert len(reads) == 2 * len(paths)
 
 
+def test_files_that_are_no_images_cost_no_second_pass(folder, reads):
+    """They are tried before the others, whatever the others' number."""
+    (folder / "dots" / "empty.png").touch()
+    whole = (folder / "dots" / "00.png").read_bytes()
+    (folder / "dots" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    paths, labels = find_images(folder)
+    training = train_with_estimate(paths, labels, small(), max_skipped=1)
+    assert len(training.skipped) == 3
+    assert len(reads) == 3 + 2 * (len(paths) - 3)
+
+
 def test_too_many(folder, tmp_path):
     add_bad(folder, 1)
     model = tmp_path / "m"

@@ -50,7 +50,8 @@ def test_every_patch_is_in_its_cell(shapes):
     rows, places = find_members(kinds, pyramid, torch.device("cpu"))
     assert (places[rows < 0] == 0).all()
     for i, shape in enumerate(kinds[0].padded):
-        expected, first = [], 0
+        expected: list[tuple[int, int]] = []
+        first = 0
         for grids in kinds:
             grid = PatchGrid(shape, grids.size, grids.step)
             found = grid.place(np.empty((grid.ny * grid.nx, 0), np.float32))

@@ -39,6 +39,7 @@ for radius, step, size in ((1, 6, 24), (2, 8, 32)):
 grids = Grids([(40, 46), (40, 40)], 16, 16, 6)
 members = find_members([grids], SpatialPyramid((1, 2, 4)), device)
 values = torch.rand(2, grids.ny * grids.nx, 128, device=device)
+values /= values.norm(dim=2, keepdim=True)
 projection = 0.1 * torch.randn(128, 200, device=device)
 total, share = projection.sum(1), 0.98 / 200
 projection[:, 0] -= total.mean()

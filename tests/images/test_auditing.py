@@ -230,9 +230,38 @@ def test_warnings(sound):
     shutil.copy(sound / "cat" / "1.png", sound / "few" / "0.png")
     messages = warned(*find_images(sound))
     assert len(messages) == 3
-    assert messages[0] == "classes with fewer than 5 images (1): few"
+    assert messages[0] == "classes with 1 image (1): few; trained on, but not tested"
     assert "the same image in several classes (2)" in messages[1]
     assert "copies of other files (2)" in messages[2]
+
+
+def test_warning_of_small_classes():
+    names = [f"{i}.png" for i in range(12)]
+    (message,) = warned(names, ["a"] * 6 + ["s10"] * 2 + ["s2"] * 4)
+    assert message == "classes with fewer than 5 images (2): s2, s10"
+
+
+def test_train_and_test_are_parts_and_leaks_are_found(tmp_path):
+    """Two folders train and test were two classes, and nothing was wrong."""
+    for i in range(12):
+        name = f"{'test' if i % 2 else 'train'}/{'cat' if i < 6 else 'dog'}"
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        blobs(i, (96, 64)).save(tmp_path / name / f"{i}.png")
+    result = audit(tmp_path)
+    assert result["classes"] == {"cat": 6, "dog": 6}
+    assert result["parts"] == {"train": 6, "test": 6}
+    assert result["counts"]["leak"] == 0
+    shutil.copy(tmp_path / "train/cat/0.png", tmp_path / "test/cat/copy.png")
+    blobs(1, (96, 64)).resize((48, 32)).save(tmp_path / "train/dog/near.png")
+    blobs(6, (96, 64)).resize((48, 32)).save(tmp_path / "train/dog/same-side.png")
+    (tmp_path / "test" / "dog" / "notes.txt").touch()
+    result = audit(tmp_path)
+    leaks = [set(finding.paths) for finding in result["findings"] if finding.kind == "leak"]
+    assert leaks == [
+        {str(tmp_path / "train/cat/0.png"), str(tmp_path / "test/cat/copy.png")},
+        {str(tmp_path / "test/cat/1.png"), str(tmp_path / "train/dog/near.png")},
+    ]
+    assert result["counts"]["near copy"] == result["counts"]["ignored"] == 1
 
 
 def test_warning_of_imbalance():

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -53,6 +54,32 @@ def test_color_is_decoded_again_if_gray_was_kept(path, decoded):
         found = read(path, 300, False, True, images)
         np.testing.assert_array_equal(found.color, read(path, 300, False, True).color)
     assert decoded == [path] * 2
+
+
+def test_a_block_of_images_is_given_back_with_its_last_one(tmp_path):
+    paths = [str(tmp_path / f"{i}.png") for i in range(3)]
+    for i, path in enumerate(paths):
+        Image.fromarray(np.full((20 + i, 30), i, np.uint8)).save(path)
+    images = KeptImages()
+    for path in paths:
+        read(path, None, kept=images)
+    images.close()
+    gone: list[bool] = []
+    first = images._images[(paths[0], None)].decoded.pixels
+    weakref.finalize(_owner(first), gone.append, True)
+    del first
+    for i, path in enumerate(paths):
+        assert not gone
+        pixels = images.decode(path, None, False).pixels
+        np.testing.assert_array_equal(pixels, np.full((20 + i, 30), i))
+        del pixels
+    assert gone
+
+
+def _owner(array):
+    while array.base is not None:
+        array = array.base
+    return array
 
 
 def test_each_size_is_its_own(path, decoded):

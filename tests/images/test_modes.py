@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lrrspm import read_image
-from lrrspm.images import ImageError, decoding
+from lrrspm.images import ImageError, decoding, read_pixels
 from lrrspm.images.decoding import weigh_colors
 from tests import naive
 
@@ -169,3 +169,27 @@ def test_color_is_converted_to_gray_in_strips(tmp_path, monkeypatch):
     Image.new("RGB", (30, 20)).save(tmp_path / "a.png")
     read_image(tmp_path / "a.png")
     assert shapes == [(3, 30)] * 6 + [(2, 30)]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F"])
+@pytest.mark.parametrize("turn", [1, 6])
+def test_an_image_of_pillow_is_read_as_its_file(tmp_path, mode, turn):
+    """Those modes that PNG lacks as TIFF, which Pillow itself turns, if it does not map it."""
+    rng = np.random.default_rng(0)
+    if mode in ("I;16", "I", "F"):
+        most = 1 if mode == "F" else 65535
+        image = Image.fromarray((most * rng.random((9, 7))).astype(np.float32)).convert("F")
+        image = image if mode == "F" else Image.fromarray(np.asarray(image).astype(np.uint16))
+        image = image.convert("I") if mode == "I" else image
+    else:
+        image = Image.fromarray(rng.integers(0, 256, (9, 7, 4), np.uint8)).convert(mode)
+    path = tmp_path / ("a.tif" if mode in ("CMYK", "F", "I") else "a.png")
+    turn = 1 if path.suffix == ".tif" else turn
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    image.save(path, exif=exif)
+    expected = read_pixels(path, None, color=True)
+    found = read_pixels(Image.open(path), None, color=True)
+    assert found.shape == expected.shape == ((7, 9) if turn == 6 else (9, 7))
+    np.testing.assert_array_equal(found.gray, expected.gray)
+    np.testing.assert_array_equal(found.color, expected.color)

@@ -41,6 +41,29 @@ def _long_names(d, a):
     d["classes"] = ["a" * 10**6, *(f"b{i:06}" for i in range(10**5))]
 
 
+def _digests(n=0, width=16, kind=np.uint8):
+    """Return a change that adds digests, ``n`` more than there are images."""
+
+    def change(d, a):
+        images = d["summary"]["images"]
+        a["training.digests"] = np.zeros((images + n, width), kind)
+
+    return change
+
+
+def _other_classes(d, a):
+    _digests()(d, a)
+    counts = d["summary"]["images_per_class"]
+    counts["other"] = counts.pop(next(iter(counts)))
+
+
+def _counts(d, a):
+    """Have images per class that do not add up to the number of images."""
+    _digests()(d, a)
+    counts = d["summary"]["images_per_class"]
+    counts[next(iter(counts))] += 1
+
+
 CHANGES = {
     # The description.
     "newer format": lambda d, a: d.update(format=3),
@@ -94,6 +117,16 @@ CHANGES = {
     "summary that is a list": lambda d, a: d.update(summary=[1, 2]),
     "no library": lambda d, a: d.pop("library"),
     "library that is a novel": lambda d, a: d.update(library="0" * 10**5),
+    "one digest less": _digests(-1),
+    "one digest more": _digests(1),
+    "digests of 32 bytes": _digests(width=32),
+    "digests that are signed": _digests(kind=np.int8),
+    "digests that are not whole": _digests(kind=np.float32),
+    "digests of images of other classes": _other_classes,
+    "digests of other numbers of images": _counts,
+    "digests of no images": lambda d, a: a.update(
+        {"training.digests": np.zeros((0, 16), np.uint8)}
+    ),
     "negative count": lambda d, a: d["summary"].update(images=-5),
     "counts that are not numbers": lambda d, a: d["summary"].update(images="many"),
     "estimate that is true": lambda d, a: d["summary"].update(
@@ -166,6 +199,13 @@ CHANNELS = {
     "unknown SVM": lambda d, a: d["svm"].update(name="Evil"),
     "SVM of another kind": lambda d, a: d["svm"].update(
         name="KernelSVM", parameters={"C": 1.0, "kernel": "intersection"}
+    ),
+    "unknown loss": lambda d, a: svm(d).update(loss="hinge"),
+    "loss that is a list": lambda d, a: svm(d).update(loss=["squared"]),
+    "loss that is null": lambda d, a: svm(d).update(loss=None),
+    "loss with a long name": lambda d, a: svm(d).update(loss="squared" * 10**5),
+    "loss of a kernel": lambda d, a: d["svm"].update(
+        name="KernelSVM", parameters={"C": 1.0, "kernel": "intersection", "loss": "squared"}
     ),
     "no SVM": lambda d, a: d.pop("svm"),
     "codebook of another number of atoms": lambda d, a: a.update(

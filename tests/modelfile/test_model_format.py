@@ -35,30 +35,39 @@ print(json.dumps(scores(path, np.array(pixels) / 255)))
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_pages_table_of_arrays(image_folder, tmp_path, method):
-    rows = re.findall(r"^\| `([\w.]+)` \| ([kmdcs ]+) \| ([\w ]+) \|$", PAGE, re.MULTILINE)
-    assert len(rows) == 8
+    rows = re.findall(r"^\| `([\w.]+)` \| ([kmdcsn\d ]+) \| ([\w ]+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 9
     model = ImageClassifier(method=method, random_state=0)
     model.set_params(channels__0__encoder__codebook_size=5)
     model.fit(*find_images(image_folder)).save(tmp_path / "m")
     arrays = load_file(tmp_path / "m")
     (channel,) = header(tmp_path / "m")["channels"]
-    sizes = {"k": 5, "m": 128, "d": 5 * sum(n * n for n in channel["levels"]), "c": 3}
+    sizes = {
+        "k": 5,
+        "m": 128,
+        "d": 5 * sum(n * n for n in channel["levels"]),
+        "c": 3,
+        "n": 36,
+        "16": 16,
+    }
     if METHODS[method].kernel:
         sizes["s"] = len(arrays["svm.support_vectors"])
     parts = {channel["encoder"]["name"], header(tmp_path / "m")["svm"]["name"], "every encoder"}
+    parts |= {"all of this version"}
     expected = {
         name.replace(".i.", ".0."): tuple(sizes[letter] for letter in letters.split())
         for name, letters, where in rows
         if where in parts
     }
     assert {name: array.shape for name, array in arrays.items()} == expected
+    assert arrays.pop("training.digests").dtype == np.uint8
     assert {str(array.dtype) for array in arrays.values()} <= {"float32", "float64"}
 
 
 def test_the_pages_keys_are_those_of_a_file(model_path):
     description = header(model_path)
     (channel,) = description["channels"]
-    head, _, rest = PAGE.partition("A channel has exactly these keys:")
+    head, _, rest = PAGE.partition("Every channel has these keys")
     for text, expected in (
         (head.partition("## The description")[2], set(description)),
         (rest.partition("## The arrays")[0], set(channel)),

@@ -188,3 +188,12 @@ def test_a_damaged_model_is_not_called_a_pickle(tmp_path):
     path.write_bytes(b"\x80\x04\x95\x10\0\0\0\0\0\0\0\x8c\x02hi\x94.")
     with pytest.raises(ModelFileError, match="looks like a pickle"):
         load_model(path)
+
+
+def test_a_table_is_no_model(tmp_path):
+    """The bytes of its first letters are not the length of a header."""
+    path = tmp_path / "table.csv"
+    path.write_text("path,label\na.png,b\n")
+    with pytest.raises(ModelFileError) as refused:
+        load_model(path)
+    assert str(refused.value) == f"{path}: a text file, not an lrrspm model"

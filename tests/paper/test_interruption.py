@@ -96,7 +96,7 @@ def test_ctrl_c_keeps_what_was_computed(root, tmp_path):
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert "run it again to resume" in said
     assert "error: stopped" in said
     assert Results(tmp_path).records

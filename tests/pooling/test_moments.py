@@ -95,6 +95,36 @@ def test_contributions_add_up(seed, order):
     assert np.abs(shares).max() < 20 * np.abs(weights @ vector) + 20
 
 
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1000))
+def test_contributions_agree_with_naive(seed):
+    values, encoder, pooling = fitted(seed, n=120)
+    rng = np.random.default_rng(seed)
+    pyramid = SpatialPyramid((1, (3, 1), 2))
+    some = values[:40]
+    cells = rng.integers(0, pyramid.n_finest, len(some))
+    codes = encoder.transform(some)
+    state = pooling.start(pyramid, 5, 4)
+    pooling.add(state, some, codes, cells)
+    vector = pooling.finish(state, pyramid)
+    # Entries whose parts nearly cancel, which rounding decides, are worth nothing here.
+    weights = rng.normal(size=vector.shape).astype(np.float32).reshape(pyramid.n_cells, -1)
+    evidence = weights * vector.reshape(weights.shape)
+    parts = naive.moment_parts(some, codes, pooling.shares_, pooling.means_, pooling.deviations_)
+    expected = np.zeros(len(some))
+    for grid in pyramid.grids():
+        for cell in range(grid.rows.stop - grid.rows.start):
+            inside = grid.parents[cells] == cell
+            own = parts[inside]
+            ratio = np.abs(own.sum(axis=0)) / np.maximum(np.abs(own).sum(axis=0), 1e-9)
+            row = grid.rows.start + cell
+            for array in (weights, evidence):
+                array[row, np.abs(ratio - 0.1) < 1e-3] = 0
+            expected[inside] += naive.share_sums(own, evidence[row])
+    found = pooling.attribute(some, codes, cells, weights.ravel(), pyramid)
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+
+
 def test_blocks_do_not_matter():
     values, encoder, pooling = fitted()
     codes = encoder.transform(values)

@@ -51,20 +51,20 @@ def test_accuracy_is_that_of_the_json(evaluated):
 
 def test_classes_are_those_of_the_json(evaluated):
     found, page, _ = evaluated
-    rows = page.table("class", "accuracy %", "", "test images per split")
+    rows = page.table("class", "recall %", "", "precision %", "F1 %", "test images per split")
     shown = {row[0]: float(row[1]) for row in rows}
     assert shown == {name: pytest.approx(v, abs=0.05) for name, v in found["per_class"].items()}
     assert list(shown.values()) == sorted(shown.values())
     for name, row in zip(found["class_names"], found["confusion"], strict=True):
         (line,) = [line for line in rows if line[0] == name]
-        assert int(line[3]) == sum(row) / 3
+        assert int(line[5]) == sum(row) / 3
         others = {n: c for n, c in zip(found["class_names"], row, strict=True) if n != name}
         if not any(others.values()):
-            assert line[4] == ""
+            assert line[6] == ""
             continue
         share = 100 * max(others.values()) / sum(row)
-        assert re.fullmatch(rf"(\w+) \({share:.1f} %\)", line[4])
-        assert others[line[4].split()[0]] == max(others.values())
+        assert re.fullmatch(rf"(\w+) \({share:.1f} %\)", line[6])
+        assert others[line[6].split()[0]] == max(others.values())
 
 
 def test_confusions_are_those_of_the_json(evaluated):
@@ -148,7 +148,7 @@ def test_skipped_images_and_findings_are_listed(mixed, tmp_path):
     )
     assert "37 images in 3 classes, 12 to 13 each, median 12." in page.text
     assert "Skipped: 1 image" in page.text
-    assert page.table("stage")[0][0] == "restart"
+    assert [row[0] for row in page.table("stage")[:2]] == ["compare", "restart"]
     # One split has no spread.
     assert "±" not in page.text
     assert "from 25 test images, so a rough estimate" in page.text
@@ -161,8 +161,16 @@ def test_train(mixed, tmp_path):
     assert found["report"] == str(tmp_path / "r.html")
     page = parse(tmp_path / "r.html")
     assert "each of 36 images was tested" in page.text
-    assert f"{found['estimate']['accuracy']:.2f} %" in page.text
-    right = sum(float(row[1]) / 100 * 12 for row in page.table("class", "accuracy %"))
+    estimate = found["estimate"]
+    assert f"{estimate['accuracy']:.2f} %" in page.text
+    assert f"95 % interval {estimate['low']:.1f} to {estimate['high']:.1f}" in page.text
+    assert page.table("least confidence", "images answered %", "of these right %") == [
+        [f"{row['confidence']:g}", f"{row['answered']:.1f}",
+         "" if row["right"] is None else f"{row['right']:.1f}"]
+        for row in estimate["coverage"]
+    ]  # fmt: skip
+    assert "not calibrated" not in page.text
+    right = sum(float(row[1]) / 100 * 12 for row in page.table("class", "recall %"))
     assert len(page.named("img")) == 3 * min(12, round(36 - right))
     done = run(*arguments, "--no-estimate", "--report", tmp_path / "r.html")
     assert f"wrote {tmp_path / 'r.html'}\n" in done.stdout
@@ -181,8 +189,8 @@ def test_score(model_path, image_folder, tmp_path):
     run(*arguments)
     page = parse(arguments[-1])
     assert typed(*arguments) in page.parts
-    rows = page.table("class", "accuracy %", "", "test images")
-    assert [(row[0], row[1], row[3], row[4]) for row in rows] == [
+    rows = page.table("class", "recall %", "", "precision %", "F1 %", "test images")
+    assert [(row[0], row[1], *row[5:]) for row in rows] == [
         ("across", "92.3", "13", "dots (7.7 %)"),
         ("along", "100.0", "12", ""),
         ("dots", "100.0", "11", ""),
@@ -209,9 +217,10 @@ def test_score_on_some_of_the_classes(model_path, image_folder, tmp_path, kinds)
         shutil.copytree(image_folder / kind, tmp_path / "set" / kind)
     run("score", model_path, tmp_path / "set", "--jobs", 1, "--report", tmp_path / "r.html")
     page = parse(tmp_path / "r.html")
-    rows = page.table("class", "accuracy %")
+    rows = page.table("class", "recall %")
     untested = sorted({"across", "along", "dots"} - set(kinds))
-    assert [row[:4] for row in rows[len(kinds) :]] == [[n, "not tested", "", "0"] for n in untested]
+    last = [(row[0], row[1], row[5]) for row in rows[len(kinds) :]]
+    assert last == [(name, "not tested", "0") for name in untested]
     assert "weakest class" not in page.text
 
 
@@ -257,8 +266,8 @@ def test_names_of_files_and_folders_never_become_markup(tmp_path):
         "--report", tmp_path / "r.html", code=3,
     )  # fmt: skip
     page = parse(tmp_path / "r.html")
-    assert not {"em", "strong", "script"} & {tag for tag, _ in page.tags}
-    shown = {row[0] for row in page.table("class", "accuracy %")}
+    assert not {"em", "strong"} & {tag for tag, _ in page.tags}
+    shown = {row[0] for row in page.table("class", "recall %")}
     assert shown == {NAMES[0], NAMES[1], NAMES[2], "no text \\udcff\\udc80 \\u202e"}
     assert "<img src=x>" in page.text
     assert all(image["src"].startswith("data:image/jpeg") for image in page.named("img"))

@@ -11,7 +11,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from lrrspm import ImageClassifier, load_model
+from lrrspm._support.text import percent
 from lrrspm.cli import app
+from lrrspm.evidence import Ranked
 from lrrspm.images import read_thumbnail
 from lrrspm.report.draw import (
     AGAINST,
@@ -66,7 +68,7 @@ def shown(model_path, image_folder):
     return (
         np.asarray(read_thumbnail(path, 900)),
         model.explain(path),
-        [("dots", 1.0), ("along", -0.5)],
+        [Ranked("dots", 1.0, 0.97), Ranked("along", -0.5, 0.03)],
     )
 
 
@@ -79,12 +81,15 @@ def test_evidence_lies_over_a_pale_gray_image():
     assert against[0] > against[2] + 60
 
 
-def test_what_is_drawn(shown, tmp_path, monkeypatch):
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_what_is_drawn(calibrated, shown, tmp_path, monkeypatch):
     image, explanation, _ = shown
     figures = []
     monkeypatch.setattr("lrrspm.report.draw._save", lambda figure, path: figures.append(figure))
-    ranked = [("dots", 1.0), ("along", -0.5), ("across", -2.0)]
-    draw_explanation(tmp_path / "out.png", image, explanation, ranked)
+    ranked = [
+        Ranked("dots", 1.0, 0.7496), Ranked("along", -0.5, 0.25), Ranked("across", -2.0, 0.0004)
+    ]  # fmt: skip
+    draw_explanation(tmp_path / "out.png", image, explanation, ranked, calibrated)
     left, right = figures[0].subfigs
     plain, evidence = (axis.get_images()[0].get_array() for axis in left.axes)
     np.testing.assert_array_equal(plain, image)
@@ -95,14 +100,17 @@ def test_what_is_drawn(shown, tmp_path, monkeypatch):
         left.axes[1].get_title()
         == f"evidence for dots\n{sum(explanation.contributions):+.2f} in total"
     )
-    scores, key = right.axes
+    chances, key = right.axes
     # From the top: the best class first, its name and number above its bar.
-    assert scores.get_ylim()[0] > scores.get_ylim()[1]
-    bars = sorted(scores.patches, key=lambda bar: bar.get_y())
-    assert [bar.get_width() for bar in bars] == [1.0, -0.5, -2.0]
-    words = [text.get_text() for text in sorted(scores.texts, key=lambda t: t.get_position()[1])]
-    assert words == ["dots", "+1.00", "along", "-0.50", "across", "-2.00"]
-    assert [text.get_fontweight() for text in scores.texts][:3] == ["bold", "bold", "normal"]
+    assert chances.get_ylim()[0] > chances.get_ylim()[1]
+    assert chances.get_xlim() == (0, 1)
+    tracks, bars = chances.containers
+    assert [bar.get_width() for bar in tracks] == [1, 1, 1]
+    assert [bar.get_width() for bar in bars] == [0.7496, 0.25, 0.0004]
+    words = [text.get_text() for text in sorted(chances.texts, key=lambda t: t.get_position()[1])]
+    assert words == ["dots", "75.0 %", "along", "25.0 %", "across", "< 0.1 %"]
+    assert [text.get_fontweight() for text in chances.texts][:3] == ["bold", "bold", "normal"]
+    assert chances.get_title() == "probabilities" + ", not calibrated" * (not calibrated)
     said = dict(zip(key.get_xticks(), (t.get_text() for t in key.get_xticklabels()), strict=True))
     assert said == {-1: "against", 0: "no evidence", 1: "for"}
     scale = np.asarray(key.get_images()[0].get_array())[0]
@@ -133,7 +141,7 @@ def test_images_of_any_shape_can_be_drawn(model_path, tmp_path, shape):
 )
 def test_any_class_name_can_be_drawn(shown, tmp_path, name):
     image, explanation, _ = shown
-    ranked = [(name, 1.0), ("other", -1.0)]
+    ranked = [Ranked(name, 1.0, 0.9), Ranked("other", -1.0, 0.1)]
     draw_explanation(tmp_path / "out.png", image, explanation._replace(label=name), ranked)
     Image.fromarray(image).save(tmp_path / "in.png")
     draw_predictions(tmp_path / "grid.png", [str(tmp_path / "in.png")], [name], ["other"])
@@ -143,8 +151,10 @@ def test_explain_command(model_path, image_folder, tmp_path):
     image, output = image_folder / "dots" / "00.png", tmp_path / "out.png"
     result = explain(model_path, image, "-o", output)
     lines = result.stdout.splitlines()
-    assert lines[0].split() == ["class", "score"]
-    assert lines[1].startswith("dots")
+    assert lines[0].split() == ["class", "probability"]
+    best = load_model(model_path).predict_proba([image]).max()
+    assert lines[1].split(maxsplit=1) == ["dots", percent(best)]
+    assert "not calibrated" not in result.stdout
     assert f"wrote {output}" in lines
     with Image.open(output) as drawn:
         assert drawn.format == "PNG"
@@ -156,7 +166,12 @@ def test_json_has_every_patch(model_path, image_folder, tmp_path):
     found = json.loads(explain(*arguments).stdout)
     expected = load_model(model_path).explain(image, "along")
     assert (found["label"], found["score"]) == ("along", expected.score)
-    assert [best["label"] for best in found["top"]] == ["dots"]
+    model = load_model(model_path)
+    (scores,), (chances,) = model.decision_function([image]), model.predict_proba([image])
+    best = {"label": "dots", "score": scores[2], "probability": pytest.approx(chances[2])}
+    assert found["top"] == [best]
+    assert found["probability"] == pytest.approx(chances[1])
+    assert found["calibrated"]
     for name in ("x", "y", "contributions"):
         assert found[name] == getattr(expected, name).tolist()
     assert (found["width"], found["height"]) == (48, 48)

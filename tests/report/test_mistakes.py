@@ -11,14 +11,13 @@ import pytest
 from PIL import Image
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
+from lrrspm._support.text import percent
 from lrrspm.evaluation.mistakes import find_mistakes
 from lrrspm.evaluation.results import Evaluation, count_confusions
 from lrrspm.images import read_thumbnail
 from lrrspm.report.mistakes import SIDE, show
 from tests.conftest import mixed_up
 from tests.report.reports import report
-
-MINUS = "\N{MINUS SIGN}"
 
 
 def evaluation_of(folder):
@@ -45,17 +44,19 @@ def evaluation(mixed):
     return found
 
 
-def test_every_mistake_is_shown_with_scores_and_evidence(evaluation):
+def test_every_mistake_is_shown_with_probabilities_and_evidence(evaluation):
     page = report(evaluation)
     images = page.named("img")
     assert len(images) == 3 * len(evaluation.mistakes)
     assert all(image["src"].startswith("data:image/jpeg;base64,") for image in images)
-    assert f"{len(evaluation.mistakes)} test images whose predicted class scored" in page.text
+    assert f"{len(evaluation.mistakes)} test images whose predicted class was" in page.text
     for place, mistake in enumerate(evaluation.mistakes):
-        scores = [f"{s:+.2f}".replace("-", MINUS) for s in (mistake.score, mistake.true_score)]
+        (chances,) = mistake.model.predict_proba([mistake.path])
+        names = mistake.model.classes_.tolist()
+        wrong, right = (chances[names.index(n)] for n in (mistake.predicted, mistake.label))
         assert f"{mistake.label} confused with {mistake.predicted}" in page.text
-        assert f"for {mistake.predicted} {scores[0]}" in page.text
-        assert f"for {mistake.label} {scores[1]}" in page.text
+        assert f"for {mistake.predicted} {percent(wrong)}" in page.text
+        assert f"for {mistake.label} {percent(right)}" in page.text
         assert [image["alt"] for image in images[3 * place : 3 * place + 3]] == [
             "the image", f"evidence for {mistake.predicted}", f"evidence for {mistake.label}"
         ]  # fmt: skip

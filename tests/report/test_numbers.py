@@ -1,5 +1,7 @@
 """Reports of made evaluations: every number and name is in its place."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -59,14 +61,22 @@ def test_numbers_are_in_their_places(n_classes):
     assert ", ".join(f"{value:.2f}" for value in splits) in page.text
     assert f"correct predictions {np.trace(counts):,} of {counts.sum():,}" in page.text
     assert f"{100 * np.trace(counts) / counts.sum():.2f} % of the test images, all" in page.text
-    order = np.argsort(hits.mean(axis=0), kind="stable").tolist()
+    order = np.argsort(np.diag(percent), kind="stable").tolist()
     assert f"weakest class {percent[order[0], order[0]]:.1f} % {names[order[0]]}" in page.text
     rows = []
     for i in order:
         share, worst = max((percent[i, j], -j) for j in range(n_classes) if j != i)
         confused = f"{names[-worst]} ({share:.1f} %)"
-        rows.append([names[i], f"{percent[i, i]:.1f}", "", str(15 + i), confused])
-    assert page.table("class", "accuracy %", "", "test images per split") == rows
+        precision, f1 = 100 * counts[i, i] / counts[:, i].sum(), 2 * percent[i, i]
+        f1 *= precision / (precision + percent[i, i])
+        numbers = [f"{percent[i, i]:.1f}", "", f"{precision:.1f}", f"{f1:.1f}"]
+        rows.append([names[i], *numbers, str(15 + i), confused])
+    header = ("class", "recall %", "", "precision %", "F1 %", "test images per split")
+    assert page.table(*header) == rows
+    means = [np.mean([float(row[place]) for row in rows]) for place in (3, 4)]
+    shown = re.search(r"precision and F1 ([\d.]+) and ([\d.]+) % means", page.text)
+    assert shown
+    assert [float(value) for value in shown.groups()] == pytest.approx(means, abs=0.1)
     bars = [bar["style"] for bar in page.named("i")][:n_classes]
     assert bars == [f"width:{row[1]}%" for row in rows]
     pairs = [(i, j) for i, j in np.argwhere(counts).tolist() if i != j]
@@ -78,14 +88,18 @@ def test_numbers_are_in_their_places(n_classes):
 
 def test_one_split_has_no_spread():
     page = report(Evaluation(["x", "y"], [np.array([[9, 1], [0, 2]])], 20))
-    assert "accuracy 95.00 % mean of the per-class accuracies; from 12 test images" in page.text
+    evaluation = Evaluation(["x", "y"], [np.array([[9, 1], [0, 2]])], 20)
+    low, high = evaluation.interval
+    between = f"95 % interval {low:.1f} to {high:.1f}, from 12 test images"
+    assert f"accuracy 95.00 % mean of the per-class accuracies; {between}" in page.text
     assert "so a rough estimate" in page.text
     assert "±" not in page.text
     assert "split" not in page.text
     assert "91.67 % of the test images" in page.text
-    assert page.table("class", "accuracy %", "", "test images") == [
-        ["x", "90.0", "", "10", "y (10.0 %)"], ["y", "100.0", "", "2", ""],
-    ]  # fmt: skip
+    assert page.table("class", "recall %", "", "precision %", "F1 %", "test images") == [
+        ["x", "90.0", "", "100.0", "94.7", "10", "y (10.0 %)"],
+        ["y", "100.0", "", "66.7", "80.0", "2", ""],
+    ]
 
 
 def test_many_test_images_are_no_rough_estimate():
@@ -105,9 +119,10 @@ def test_evaluation_without_mistakes():
 
 def test_class_that_was_not_tested_comes_last():
     page = report(Evaluation(["x", "y"], [np.array([[0, 0], [1, 3]])], 4))
-    assert page.table("class", "accuracy %") == [
-        ["y", "75.0", "", "4", "x (25.0 %)"], ["x", "not tested", "", "0", ""],
-    ]  # fmt: skip
+    assert page.table("class", "recall %") == [
+        ["y", "75.0", "", "100.0", "85.7", "4", "x (25.0 %)"],
+        ["x", "not tested", "", "", "", "0", ""],
+    ]
 
 
 def test_long_tables_of_classes_scroll():
@@ -135,6 +150,11 @@ def test_methods_side_by_side():
     ]  # fmt: skip
     for row in rows[1:]:
         assert f"{row[0]}: {row[1]} %" in page.text
+
+
+def test_methods_that_are_equally_good_are_all_named():
+    made = {name: made_evaluation(4, wrong) for name, wrong in (("a", 0.3), ("b", 0.1), ("c", 0.1))}
+    assert "Best methods: b, c are equal; this is b" in report(made).text
 
 
 def test_report_without_an_evaluation():
@@ -256,7 +276,7 @@ def test_hostile_names_never_become_markup(n_classes):
         audit={"findings": [Finding("copy", [HOSTILE], HOSTILE)], "counts": {"copy": 1}},
     )
     used = {tag for tag, _ in page.tags}
-    assert not {"script", "em", "strong", "img"} & used
+    assert not {"em", "strong", "img"} & used  # report() knows the one script
     assert len(page.named("title")) == 1 + (len(page.named("rect")) if n_classes > 2 else 0)
     assert {row[0] for row in page.tables[1]} == {
         "class",

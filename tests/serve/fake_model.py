@@ -19,7 +19,8 @@ class Model:
     labels: ClassVar = ["a", "b"]
     card: ClassVar = {
         "model": "fake", "bytes": 1, "format": 2, "library": "0", "method": "fake", "summary": "",
-        "images": 2, "classes": {"a": 1, "b": 1}, "estimate": None, "parameters": {},
+        "images": 2, "classes": {"a": 1, "b": 1}, "estimate": None, "calibrated": False,
+        "parameters": {},
     }  # fmt: skip
     digest = "same"
     seconds = megabytes = 0.0
@@ -39,7 +40,8 @@ class Model:
     def answer(self, job: dict[str, Any], file: Any) -> dict[str, Any]:
         command, _, argument = file.read().partition(b" ")
         result = getattr(self, command.decode())(argument)
-        return {"result": {"label": "a", "score": 1.0, "top": [], "milliseconds": 1, "is": result}}
+        answer = {"label": "a", "score": 1.0, "confidence": 1.0, "familiar": True, "top": []}
+        return {"result": {**answer, "milliseconds": 1, "is": result}}
 
     def pid(self, _: bytes) -> int:
         return os.getpid()

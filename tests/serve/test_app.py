@@ -20,6 +20,7 @@ from lrrspm.report import draw as drawing
 from lrrspm.serve import errors
 from lrrspm.serve.app import create_app
 from lrrspm.serve.escaping import escape, escape_all
+from lrrspm.serve.processes import Threads
 from lrrspm.serve.schemas import Limits
 from lrrspm.serve.worker import Worker
 from tests.conftest import HERE
@@ -35,9 +36,14 @@ def reason_of(model_path, content):
     return raised.value.reason
 
 
-def scores_of(model_path, content):
-    scores = load_model(model_path).examine(io.BytesIO(content)).scores
-    return dict(zip(["across", "along", "dots"], scores, strict=True))
+def ranked(model_path, content):
+    """Return the classes of an image file as the API has them, best first."""
+    model = load_model(model_path)
+    scores = model.examine(io.BytesIO(content)).scores
+    (chances,) = model.probabilities(scores[None])
+    found = zip(["across", "along", "dots"], scores, chances, strict=True)
+    classes = [dict(zip(("label", "score", "probability"), one, strict=True)) for one in found]
+    return sorted(classes, key=lambda one: -one["score"])
 
 
 def test_predictions_are_those_of_the_library(client, model_path, image):
@@ -45,11 +51,11 @@ def test_predictions_are_those_of_the_library(client, model_path, image):
     assert response.status_code == 200
     first, second = response.json()["predictions"]
     assert [first["name"], second["name"]] == ["a.png", "b.png"]
-    expected = scores_of(model_path, image)
-    best = sorted(expected, key=expected.get, reverse=True)[:2]
-    assert first["label"] == best[0] == "dots"
-    assert first["score"] == expected["dots"]
-    assert first["top"] == [{"label": name, "score": expected[name]} for name in best]
+    best = ranked(model_path, image)[:2]
+    assert first["label"] == best[0]["label"] == "dots"
+    assert (first["score"], first["confidence"]) == (best[0]["score"], best[0]["probability"])
+    assert first["known"]
+    assert first["top"] == best
     assert first["milliseconds"] > 0
 
 
@@ -83,10 +89,10 @@ def test_explanations_are_those_of_the_library(client, model_path, image, label)
     assert found["patches"] == {
         name: getattr(expected, name).tolist() for name in ("contributions", "x", "y")
     }
-    scores = scores_of(model_path, image)
-    assert found["classes"] == [
-        {"label": name, "score": scores[name]} for name in sorted(scores, key=lambda n: -scores[n])
-    ]
+    assert found["classes"] == ranked(model_path, image)
+    assert sum(one["probability"] for one in found["classes"]) == pytest.approx(1)
+    chances = {one["label"]: one["probability"] for one in found["classes"]}
+    assert found["probability"] == chances[expected.label]
     assert (found["width"], found["height"], found["preview"]) == (48, 48, None)
     shown = np.asarray(decoded(found["map"], "image/png"))
     np.testing.assert_array_equal(shown, drawing.evidence_colors(expected.map))
@@ -143,6 +149,44 @@ def test_the_card(client, model_path):
     assert card["limits"]["file_bytes"] == Limits().file_bytes
     info = json.loads(CliRunner().invoke(commands, ["info", str(model_path), "--json"]).stdout)
     assert card["parameters"] == info["parameters"]
+
+
+@pytest.mark.parametrize("share", [0.999, 1.0, 1.001])
+def test_answers_below_the_least_confidence_are_unknown(model_path, image, share):
+    best = ranked(model_path, image)[0]
+    least = share * best["probability"]
+    worker = Worker(model_path, min_confidence=least, isolated=False)
+    with TestClient(create_app(worker), "http://localhost") as client:
+        (found,) = send(client, "/api/predict", image).json()["predictions"]
+        other = send(client, "/api/explain?label=along", image).json()
+        assert client.get("/api/model").json()["min_confidence"] == least
+    assert (found["label"], found["known"]) == (best["label"], share <= 1)
+    assert (other["label"], other["known"]) == ("along", share <= 1)  # that of the best class
+
+
+@pytest.mark.parametrize("least", [None, 0.0])
+def test_unfamiliar_images_are_unknown_if_asked(model_path, image, least, monkeypatch):
+    worker = Worker(model_path, min_confidence=least, isolated=False)
+    with TestClient(create_app(worker), "http://localhost") as client:
+        (usual,) = send(client, "/api/predict", image).json()["predictions"]
+        assert isinstance(worker.workers, Threads)
+        monkeypatch.setattr(worker.workers.model.classifier, "familiar_", 1e9)
+        (odd,) = send(client, "/api/predict", image).json()["predictions"]
+        explained = send(client, "/api/explain", image).json()
+    assert (usual["familiar"], usual["known"]) == (True, True)
+    for found in (odd, explained):
+        assert (found["familiar"], found["known"]) == (False, least is None)
+    assert odd["label"] == usual["label"]
+
+
+def test_card_says_if_probabilities_are_calibrated(client, pictures, tmp_path):
+    assert client.get("/api/model").json()["calibrated"]
+    from lrrspm import ImageClassifier, LRREncoder
+
+    paths = [pictures / kind / "00.png" for kind in ("dots", "along")]
+    few = ImageClassifier(LRREncoder(codebook_size=4), random_state=0).fit(paths, ["dots", "along"])
+    few.save(tmp_path / "few")
+    assert not Worker(tmp_path / "few", isolated=False).card.calibrated
 
 
 def test_card_of_a_model_with_an_estimate(pictures, tmp_path):
@@ -290,7 +334,7 @@ def test_class_names_that_print_alike(pictures, tmp_path, image):
     assert [one["label"] for one in found] == names
     assert len({one["score"] for one in found}) == 3
     for one in found:
-        assert {"label": one["label"], "score": one["score"]} in one["classes"]
+        assert {n: one[n] for n in ("label", "score", "probability")} in one["classes"]
 
 
 def test_class_names_that_are_not_text(pictures, tmp_path, image):

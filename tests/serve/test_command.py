@@ -250,6 +250,14 @@ def test_host_is_one_address(asked, host):
     assert (result.exit_code, asked) == (2, [])
 
 
+@pytest.mark.parametrize("given", ["-0.1", "1.1", "nan", "80%"])
+def test_least_confidence_is_a_probability(asked, given):
+    result = CliRunner().invoke(app, ["serve", "m", "--min-confidence", given])
+    assert (result.exit_code, asked) == (2, [])
+    CliRunner().invoke(app, ["serve", "m", "--min-confidence", "0.8"])
+    assert asked[0][6] == 0.8
+
+
 def test_limits_reach_the_server(asked):
     options = "--max-files 2 --max-file-mb 3 --max-request-mb 4 --max-waiting 5 --max-seconds 6"
     CliRunner().invoke(app, ["serve", "m", *options.split(), "--jobs", "7", "--name", "a.lan"])

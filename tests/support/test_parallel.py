@@ -11,6 +11,11 @@ def blas_threads():
     return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
 
 
+def test_no_threads_at_all():
+    with pytest.raises(ValueError, match="n_jobs must not be 0; None is one thread"), workers(0):
+        pass
+
+
 def test_blas_is_held_to_one_thread_and_let_go():
     with threadpool_limits(2, "blas"):
         with single_blas_thread():

@@ -119,3 +119,8 @@ def test_bad_parameters(parameters):
 def test_one_class_only():
     with pytest.raises(ValueError, match="at least two classes, got one class: a"):
         LinearSVM().fit([[0.0], [1.0]], ["a", "a"])
+
+
+def test_measurements_are_no_labels():
+    with pytest.raises(ValueError, match=r"continuous; labels are names or whole numbers$"):
+        LinearSVM().fit(np.eye(3), [0.1, 0.2, 0.3])

@@ -45,9 +45,14 @@ def widen_columns(halves: NDArray[Any], start: int, stop: int) -> NDArray[np.flo
     return out
 
 
+def widened(row: NDArray[Any]) -> NDArray[Any]:
+    """Return a contiguous vector (d,) in float32 if it has half precision, else as it is."""
+    return widen_columns(row[None], 0, len(row))[0] if row.dtype == np.float16 else row
+
+
 def scale_halves(row: NDArray[np.float16], factor: np.float32) -> None:
     """Multiply a contiguous row (d,) in place: in float32, then rounded."""
-    wide = widen_columns(row[None], 0, len(row))[0]
+    wide = widened(row)
     wide *= factor
     _narrow(wide, row.view(np.uint16))
 

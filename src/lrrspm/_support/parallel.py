@@ -86,6 +86,8 @@ def workers(n_jobs: int | None) -> Iterator[Executor | None]:
 
     ``n_jobs`` is read as in scikit-learn: None is 1, -1 all cores.
     """
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0; None is one thread, -1 all cores")
     count = joblib.effective_n_jobs(n_jobs)
     with single_blas_thread():
         if count == 1:

@@ -2,7 +2,8 @@
 
 A store is a folder with a marker file. It holds codebooks and the other arrays
 of fitted channels, samples (descriptors drawn for a codebook that is not learned
-yet), vectors, and the reasons why images could not be read. Each kind lies on
+yet), vectors, brightness patterns that tell near copies, and the reasons why
+images could not be read. Each kind lies on
 shelves: folders named by a hash of everything that changes their content. A
 shelf's files, the shards, hold up to 64 named arrays each and are named by the
 SHA-256 of their bytes. So damage is noticed, and several processes may write at
@@ -30,7 +31,7 @@ from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
 from .shelf import Form, Shelf, read_header, shards, unfinished, write_quickly
 
-KINDS = ("codebooks", "samples", "unreadable", "vectors")
+KINDS = ("codebooks", "patterns", "samples", "unreadable", "vectors")
 
 _MARKER = "lrrspm-store.json"
 _MARKER_BYTES = 1000
@@ -71,13 +72,15 @@ class FeatureStore:
         return list(ordered_map(self.digest, images, executor))
 
     def digest(self, image: Any) -> str | None:
+        """Return what :meth:`identify` does; None without a folder."""
+        return None if self._folder is None else self.identify(image)
+
+    def identify(self, image: Any) -> str | None:
         """Return the SHA-256 of a file, or of an array with its type and shape.
 
-        None without a folder, and for files that cannot be read. A file is read
-        again only if its size, times or inode have changed.
+        None for files that cannot be read. A file is read again only if its size,
+        times or inode have changed.
         """
-        if self._folder is None:
-            return None
         if isinstance(image, np.ndarray):
             return digest_array(image)
         signature = file_signature(image)

@@ -1,9 +1,24 @@
 """The commands. Each reads its arguments, calls the library and prints the result."""
 
-from . import audit, cache, datasets, demo, evaluate, explain, models, paper, predict, serve, train
+from . import (
+    add,
+    audit,
+    cache,
+    datasets,
+    demo,
+    evaluate,
+    explain,
+    models,
+    paper,
+    predict,
+    review,
+    serve,
+    train,
+    tune,
+)
 from .app import app
 
 __all__ = [
-    "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
-    "predict", "serve", "train",
+    "add", "app", "audit", "cache", "datasets", "demo", "evaluate", "explain", "models", "paper",
+    "predict", "review", "serve", "train", "tune",
 ]  # fmt: skip

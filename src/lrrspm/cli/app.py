@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -16,7 +17,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from .._support.files import machine_fault
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 _TYPED = "lrrspm.typed"
+_FRAMED = 80  # columns that help in frames needs
 _ORDER = (
-    "train", "predict", "explain", "evaluate", "score", "info", "methods", "audit", "serve",
-    "demo", "cache", "datasets", "paper",
+    "train", "add", "predict", "explain", "evaluate", "score", "info", "methods", "tune", "audit",
+    "review", "serve", "demo", "cache", "datasets", "paper",
 )  # fmt: skip
 
 
@@ -71,6 +73,15 @@ class _Group(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+class _Command(TyperCommand):
+    """A command whose help has no frames where they would cut the names of options."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        if shutil.get_terminal_size().columns < _FRAMED:
+            self.rich_markup_mode = None
+        super().format_help(ctx, formatter)
+
+
 def _open_streams() -> None:
     """Open what the caller closed (``>&-``), so that no file of ours takes its place."""
     descriptor = os.open(os.devnull, os.O_RDWR)
@@ -102,7 +113,10 @@ app = typer.Typer(
         "  lrrspm predict my.lrrspm new.jpg\n\n"
         "Try [bold]lrrspm demo[/bold] for a tour on real images."
     ),
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but some files were skipped.",
+    epilog=(
+        "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but some files were skipped, "
+        "130 stopped by Ctrl-C."
+    ),
 )
 
 SKIPPED = 3
@@ -144,7 +158,7 @@ def command_of(owner: typer.Typer, **settings: Any) -> Callable[[Command], Comma
 
     def register(function: Command) -> Command:
         guarded = _guard(function)
-        owner.command(**settings)(guarded)
+        owner.command(cls=_Command, **settings)(guarded)
         return guarded
 
     return register
@@ -182,8 +196,8 @@ def _guard(function: Command) -> Command:
             with warnings_as_lines(), _terminated_as_interrupted():
                 function(*args, **kwargs)
                 sys.stdout.flush()  # notice a full disk here, not later
-        except KeyboardInterrupt:
-            _fail("stopped", as_json)
+        except KeyboardInterrupt as stop:
+            _fail("stopped", as_json, 128 + (stop.args[0] if stop.args else signal.SIGINT))
         except BrokenPipeError:  # the reader of our output has gone
             _abandon_output()
             raise typer.Exit(1) from None
@@ -208,7 +222,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
         return
 
     def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(signal.SIGTERM)
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -217,7 +231,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _fail(message: str, as_json: bool) -> NoReturn:
+def _fail(message: str, as_json: bool, code: int = 1) -> NoReturn:
     print(f"error: {printable(message)}", file=sys.stderr)
     try:
         if as_json:
@@ -225,7 +239,7 @@ def _fail(message: str, as_json: bool) -> NoReturn:
         sys.stdout.flush()
     except OSError:  # it was standard output that failed
         _abandon_output()
-    raise typer.Exit(1)
+    raise typer.Exit(code)
 
 
 def _abandon_output() -> None:

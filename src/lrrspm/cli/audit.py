@@ -8,19 +8,25 @@ import typer
 
 from .._support.text import plural, printable
 from .app import SKIPPED, command
-from .options import ImageFolder, Jobs, Json
+from .options import ImageFolder, Jobs, Json, LabelColumn, PathColumn
 from .terminal import print_json, print_rich, progress, text
 
 
 @command
-def audit(folder: ImageFolder, jobs: Jobs = -1, as_json: Json = False) -> None:
+def audit(
+    folder: ImageFolder,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
+    jobs: Jobs = -1,
+    as_json: Json = False,
+) -> None:
     """Check a folder of images for problems before training on it.
 
     Finds broken files and decompression bombs, file names of another format,
-    images smaller than a patch, copies and near copies within a class or
-    across classes, files ignored because of their suffix, and classes that
-    are empty, small or far apart in size. Changes nothing. The exit code is 0
-    if no problem was found, 3 otherwise.
+    images smaller than a patch, copies and near copies within a class, across
+    classes or in both train/ and test/, files ignored because of their suffix,
+    and classes that are empty, small or far apart in size. Changes nothing. The
+    exit code is 0 if no problem was found, 3 otherwise.
 
     Example: lrrspm audit images
     """
@@ -28,7 +34,7 @@ def audit(folder: ImageFolder, jobs: Jobs = -1, as_json: Json = False) -> None:
     from ..images import audit as check
 
     with progress() as listener:
-        result = check(folder, jobs, Stages(listener))
+        result = check(folder, jobs, Stages(listener), path_column, label_column)
     if as_json:
         result["findings"] = [finding._asdict() for finding in result["findings"]]
         print_json(folder=str(folder), **result)
@@ -56,5 +62,8 @@ def _print_audit(result: dict[str, Any]) -> None:
     each = f"{small} to {large}" if small < large else f"{large}"
     images, classes = plural(result["images"], "image"), plural(len(sizes), "class")
     print(f"{images} in {classes}, {each} per class")
+    if "parts" in result:
+        parts = result["parts"]
+        print(f"train {parts['train']:,}, test {parts['test']:,}")
     found = [f"{kind} {count}" for kind, count in result["counts"].items() if count]
     print("found: " + ", ".join(found) if found else "no problems found")

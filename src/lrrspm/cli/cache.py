@@ -19,7 +19,7 @@ Store = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that --cach
 
 @command_of(cache)
 def info(folder: Store, as_json: Json = False) -> None:
-    """Show what a feature store holds and how large it is.
+    """Show what a feature store holds and how large it is; --json has every parameter.
 
     Example: lrrspm cache info my-cache
     """
@@ -49,10 +49,16 @@ def info(folder: Store, as_json: Json = False) -> None:
 
 
 def _in_words(shelf: dict[str, Any]) -> str:
-    """Describe what a shelf's content depends on, without digests."""
-    hidden = ("arrays", "members")
-    about = [f"{name} {value}" for name, value in shelf["about"].items() if name not in hidden]
-    return ", ".join(([] if shelf["current"] else ["made by another version, not used"]) + about)
+    """Describe what a shelf's content depends on: parts by name, and numbers; no digests."""
+    about = {k: v for k, v in shelf["about"].items() if k not in ("arrays", "members")}
+    parts = [str(value.get("name")) for value in about.values() if isinstance(value, dict)]
+    others = [
+        f"{name} {','.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in about.items()
+        if not isinstance(value, dict) and value is not None
+    ]
+    stale = [] if shelf["current"] else ["made by another version, not used"]
+    return ", ".join(stale + parts + others)
 
 
 @command_of(cache)

@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import config
-from .app import command, report_skipped
+from .app import SKIPPED, command, report_skipped
+from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
     DeviceName,
+    Group,
     ImageFolder,
     Jobs,
     Json,
+    LabelColumn,
     MethodName,
     ModelPath,
+    NearCopies,
     OnError,
     OnErrorLimited,
     OnErrorSkip,
+    PathColumn,
     Penalty,
     ReportPath,
     Seed,
     most_skipped,
 )
-from .report import ABOUT_SCORE, about_evaluation, check_report, print_written, write_report
+from .predictions import PredictionsPath, check_predictions, write_predictions
+from .report import (
+    ABOUT_SCORE,
+    about_evaluation,
+    check_report,
+    print_written,
+    write_report,
+    written_files,
+)
 from .terminal import print_evaluation, print_json, print_methods, progress
 from .tunables import Tuned, make_classifiers, tunable
+
+if TYPE_CHECKING:
+    from ..classifier import ImageClassifier
+
+
+def _check_share(value: float | None) -> float | None:
+    from ..evaluation.splits import check_train_per_class
+
+    if value is not None:  # the check needs NumPy
+        try:
+            check_train_per_class(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
 
 
 @command
@@ -37,8 +64,15 @@ def evaluate(
     folder: ImageFolder,
     tuned: Tuned,
     train_per_class: Annotated[
-        int, typer.Option("--train-per-class", min=1, help="Training images per class.")
-    ] = config.TRAIN_PER_CLASS,
+        float | None,
+        typer.Option(
+            "--train-per-class",
+            metavar="N|SHARE",
+            callback=_check_share,
+            help="Training images per class, or a share of each such as 0.8; by default 100, "
+            "but at most 0.8 of a class.",
+        ),
+    ] = None,
     splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
     shared_codebook: Annotated[
         bool,
@@ -47,6 +81,10 @@ def evaluate(
             help="One codebook from all images, test images too, as in the paper.",
         ),
     ] = False,
+    group: Group = None,
+    near_copies: NearCopies = True,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
     seed: Seed = config.SEED,
@@ -55,47 +93,56 @@ def evaluate(
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
+    predictions: PredictionsPath = None,
     as_json: Json = False,
 ) -> None:
     """Measure accuracy on random splits of a folder: train on some images, test on the rest.
 
-    Accuracy is the mean of the per-class accuracies. Images that cannot be read are
-    listed and left out, as if they were not there; the exit code is then 3. With
-    --method all every method is measured on the same splits and codebooks.
+    Accuracy is the mean of the per-class accuracies; that of a class is its recall.
+    Images that cannot be read are listed and left out, as if they were not there; the
+    exit code is then 3. With --method all every method is measured on the same splits
+    and codebooks. A folder with train/ and test/ has its one split already, so
+    --train-per-class and --splits do not count.
 
     Example: lrrspm evaluate images --train-per-class 30
     """
     from .._support.stages import Stages
     from ..evaluation import evaluate_all
-    from ..images import find_images, warn_about
     from ..methods import METHODS
 
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
         names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device
     )
+    if shared_codebook:
+        _refuse_labels(list(classifiers.values()))
     check_report(report)
-    paths, labels = find_images(folder)
-    warn_about(paths, labels)
+    check_predictions(predictions, "--predictions", folder)
+    images = find_training(folder, path_column, label_column)
+    paths, labels, tests, _ = images
+    given = any(tests)
     with progress() as listener:
         stages = Stages(listener)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
-            seed, stages, most_skipped(on_error),
+            seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
+            calibrate=predictions is not None or report is not None,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped
+        write_predictions(predictions, by_name, paths, labels)
         if report is not None:
             parameters = {name: result.parameters for name, result in by_name.items()}
             what = "Methods" if method == ALL else method
             write_report(
                 report, context, folder, jobs, f"{what} on {folder}",
-                about_evaluation(train_per_class, splits, shared_codebook),
-                parameters, by_name, paths, labels, skipped, stages,
+                about_evaluation(train_per_class, splits, shared_codebook, given),
+                parameters, by_name, paths, labels, skipped, stages, (path_column, label_column),
             )  # fmt: skip
     if as_json:
         found = {name: result.to_json() for name, result in by_name.items()}
-        written = {} if report is None else {"report": str(report)}
+        written = written_files(report=report, predictions=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
             skipped=[one.to_json() for one in skipped],
@@ -106,8 +153,17 @@ def evaluate(
             print_methods(by_name)
         else:
             print_evaluation(results[0])
-        print_written(report)
+        print_written(report, predictions)
     report_skipped(skipped, len(paths))
+
+
+def _refuse_labels(classifiers: list[ImageClassifier]) -> None:
+    from ..training import refuse_labels
+
+    try:
+        refuse_labels([classifier.new_features() for classifier in classifiers])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--shared-codebook") from None
 
 
 @command
@@ -115,42 +171,53 @@ def score(
     context: typer.Context,
     model: ModelPath,
     folder: ImageFolder,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     report: ReportPath = None,
+    predictions: PredictionsPath = None,
     as_json: Json = False,
 ) -> None:
     """Measure a saved model on a labeled folder.
 
-    Accuracy is the mean of the per-class accuracies. Folders must be named as in training.
-    A file that cannot be read is listed and skipped; the exit code is then 3.
+    Accuracy is the mean of the per-class accuracies; that of a class is its recall.
+    Folders are named as in training; those of other classes are listed and left out. A
+    file that cannot be read is listed and skipped. The exit code is 3 if anything was left
+    out. Of a folder with train/ and test/, test/ is measured.
 
     Example: lrrspm score my.lrrspm test-images
     """
     from .._support.stages import Stages
     from ..classifier import load_model
     from ..evaluation import score_model
-    from ..images import find_images
+    from ..images import find_labeled
 
     check_report(report, model)
+    check_predictions(predictions, "--predictions", model, folder)
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
-    paths, labels = find_images(folder)
+    images = find_labeled(folder, path_column, label_column)
+    paths, labels = images.part(test=any(images.tests))
     with progress() as listener:
         stages = Stages(listener)
         result = score_model(classifier, paths, labels, stages, on_error is OnError.SKIP)
+        name = classifier.method_name
+        write_predictions(predictions, {name: result}, paths, labels)
         if report is not None:
-            name = classifier.method_name
             write_report(
                 report, context, folder, jobs, f"{model} on {folder}", ABOUT_SCORE,
                 {name: result.parameters}, {name: result}, paths, labels, result.skipped, stages,
+                (path_column, label_column),
             )  # fmt: skip
     if as_json:
-        written = {} if report is None else {"report": str(report)}
+        written = written_files(report=report, predictions=predictions)
         skipped = [one.to_json() for one in result.skipped]
         print_json(model=str(model), **result.to_json(), skipped=skipped, **written)
     else:
         print_evaluation(result)
-        print_written(report)
+        print_written(report, predictions)
     report_skipped(result.skipped, len(paths))
+    if result.unknown:
+        raise typer.Exit(SKIPPED)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import config
-from .._support.text import printable
+from .._support.text import percent, printable
 from .app import command
 from .options import Json, ModelPath, check_ending
 from .terminal import print_json, print_rich, text
@@ -33,8 +33,8 @@ def explain(
 ) -> None:
     """Show where in an image the evidence for and against a class is.
 
-    The score of a class is a sum over small patches of the image. Blue patches raise it,
-    orange ones lower it. --json prints what each patch adds.
+    A class is the more likely the higher its score, a sum over small patches of the image.
+    Blue patches raise it, orange ones lower it. --json prints scores and what each patch adds.
 
     Example: lrrspm explain my.lrrspm new.jpg -o why.png --label forest
     """
@@ -65,18 +65,21 @@ def explain(
     found = examination.explain(wanted, shape=(drawn.shape[0], drawn.shape[1]))
     ranked = examination.ranked()
     shown = [
-        pair for place, pair in enumerate(ranked) if place < top or pair[0] == str(found.label)
+        one for place, one in enumerate(ranked) if place < top or one.label == str(found.label)
     ]
-    draw_explanation(output, drawn, found, shown)
+    calibrated = classifier.temperature_ is not None
+    draw_explanation(output, drawn, found, shown, calibrated)
     if as_json:
         print_json(
             model=str(model),
             path=str(image),
             output=str(output),
             label=str(found.label),
+            probability=next(one.probability for one in ranked if one.label == str(found.label)),
+            calibrated=calibrated,
             score=found.score,
             intercept=found.intercept,
-            top=[{"label": name, "score": score} for name, score in ranked[:top]],
+            top=[one._asdict() for one in ranked[:top]],
             width=examination.shape[1],
             height=examination.shape[0],
             x=found.x.tolist(),
@@ -88,14 +91,16 @@ def explain(
     from rich.table import Table
 
     table = Table("class", box=None, pad_edge=False)
-    table.add_column("score", justify="right")
-    for name, score in shown:
-        table.add_row(text(name), f"{score:+.2f}")
+    table.add_column("probability", justify="right")
+    for one in shown:
+        table.add_row(text(one.label), percent(one.probability))
     print_rich(table)
+    if not calibrated:
+        print("The probabilities are a rough guess: this model is not calibrated.")
     gains = found.contributions
     constant = f", {found.intercept:+.2f} without any patch" if found.intercept else ""
     print(
-        f"{printable(found.label)}: {gains[gains > 0].sum():+.2f} for, "
+        f"score of {printable(found.label)}: {gains[gains > 0].sum():+.2f} for, "
         f"{gains[gains < 0].sum():+.2f} against{constant}; patches: {len(gains)}"
     )
     print(f"wrote {printable(output)}")

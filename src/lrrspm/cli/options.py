@@ -16,7 +16,46 @@ ImageFolder = Annotated[
     typer.Argument(
         metavar="DIR",
         readable=False,  # an unreadable folder is a failure, not wrong usage
-        help="A folder with one subfolder of images per class, or a CSV file of path,label rows.",
+        help="A folder with one subfolder of images per class; a folder with train/ and test/ (or "
+        "val/) that have such subfolders; or a CSV file with columns of paths and labels, or a "
+        "folder of images with such a file in it.",
+    ),
+]
+PathColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--path-column",
+        metavar="NAME",
+        help="Column of the CSV file with the paths, if its name does not tell.",
+        rich_help_panel="Folder",
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label-column",
+        metavar="NAME",
+        help="Column of the CSV file with the labels, if its name does not tell.",
+        rich_help_panel="Folder",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="COLUMN|REGEX",
+        help="Keep images of one group, such as a person or a video, on one side of every split: "
+        "a column of the CSV file, or a regular expression whose first group is the name. For "
+        "sign/track7_012.png, '(.*)_' is sign/track7.",
+        rich_help_panel="Folder",
+    ),
+]
+NearCopies = Annotated[
+    bool,
+    typer.Option(
+        "--near-copies/--no-near-copies",
+        help="Keep near copies, such as an image saved twice, on one side of every split.",
+        rich_help_panel="Folder",
     ),
 ]
 ModelPath = Annotated[
@@ -29,6 +68,24 @@ CacheFolder = Annotated[
         "--cache",
         metavar="DIR",
         help="Keep results in this folder, and use what is there. Changes only the speed.",
+    ),
+]
+
+
+def _check_probability(value: float | None) -> float | None:
+    if value is not None and not 0 <= value <= 1:  # neither is NaN
+        raise typer.BadParameter(f"expected a probability from 0 to 1, got {value:g}")
+    return value
+
+
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(
+        "--min-confidence",
+        metavar="P",
+        callback=_check_probability,
+        help="Call an image unknown if its best class is less likely than P, from 0 to 1, or if "
+        "it is unlike the training images.",
     ),
 ]
 
@@ -164,6 +221,22 @@ def check_ending(target: Path, option: str, what: str, *endings: str) -> None:
             f"{what}; the name must end in {' or '.join(endings)}, got {printable(target)}",
             param_hint=option,
         )
+
+
+def check_replaced(output: Path) -> None:
+    """Refuse to overwrite a file that is no model: it may be precious."""
+    from ..modelfile import ModelFileError, open_model
+
+    if not output.is_file() or not output.stat().st_size:
+        return
+    try:
+        with open_model(output):
+            pass
+    except ModelFileError:
+        raise typer.BadParameter(
+            f"{printable(output)} exists and is not a model; give another name",
+            param_hint="--output",
+        ) from None
 
 
 def most_skipped(on_error: OnError | None) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .. import config
 from .._support.text import plural, printable
 from .app import typed
 from .options import check_ending
@@ -45,10 +46,12 @@ def write_report(
     labels: Sequence[str],
     skipped: Sequence[Skipped],
     stages: Stages,
+    columns: tuple[str | None, str | None] = (None, None),
 ) -> None:
     """Audit the images, explain the mistakes, and write the file.
 
     ``parameters`` and ``results`` are by method; there may be no results.
+    ``columns`` are those of a CSV file.
     """
     from ..images import audit
     from ..report import Run
@@ -62,7 +65,7 @@ def write_report(
         command=typed(context),
         parameters=parameters,
         stages=stages,
-        audit=audit(folder, jobs, stages),
+        audit=audit(folder, jobs, stages, *columns),
         classes=Counter(used),
         skipped=skipped,
     )
@@ -91,16 +94,29 @@ def about_training(summary: dict[str, Any], asked: bool) -> str:
     return f"{trained} There is no estimate of its accuracy: {why}."
 
 
-def about_evaluation(train_per_class: int, splits: int, shared_codebook: bool) -> str:
-    """Say how a report's numbers were measured."""
+def about_evaluation(
+    train_per_class: float | None, splits: int, shared_codebook: bool, given: bool = False
+) -> str:
+    """Say how a report's numbers were measured; a ``given`` split is that of train/ and test/."""
     times = f"{splits} times, on different random splits" if splits > 1 else "on one random split"
     codebook = " The codebook was learned from all images, test images too." * shared_codebook
-    return (
-        f"Trained on {plural(train_per_class, 'image')} per class and tested on all others, "
-        f"{times}.{codebook}"
-    )
+    if given:
+        return f"Trained on the images of one folder and tested on those of another.{codebook}"
+    if train_per_class is None:
+        some = f"{config.TRAIN_PER_CLASS} images per class, but at most {config.TRAIN_SHARE:.0%}"
+    elif train_per_class < 1:
+        some = f"{train_per_class:.0%} of each class"
+    else:
+        some = f"{plural(int(train_per_class), 'image')} per class"
+    return f"Trained on {some} and tested on all others, {times}.{codebook}"
 
 
-def print_written(report: Path | None) -> None:
-    if report is not None:
-        print(f"wrote {printable(report)}")
+def print_written(*files: Path | None) -> None:
+    for file in files:
+        if file is not None:
+            print(f"wrote {printable(file)}")
+
+
+def written_files(**files: Path | None) -> dict[str, str]:
+    """Return the names of files that were written, as JSON takes them."""
+    return {name: str(file) for name, file in files.items() if file is not None}

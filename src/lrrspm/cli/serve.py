@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from .. import config
 from .._support.text import printable
 from .app import command
-from .options import Jobs, Json, ModelPath
+from .options import Jobs, Json, MinConfidence, ModelPath
 
 
 def _limit(name: str, help: str) -> Any:
@@ -38,7 +39,17 @@ def serve(
         list[str] | None,
         typer.Option("--name", metavar="NAME", help="Another host name to answer for."),
     ] = None,
+    min_confidence: MinConfidence = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    collect: Annotated[
+        Path | None,
+        typer.Option(
+            "--collect",
+            metavar="DIR",
+            help="Have the page ask for corrections, and save corrected images in this folder, "
+            "for 'lrrspm add'.",
+        ),
+    ] = None,
     max_files: Annotated[int, _limit("--max-files", "Images per request.")] = config.SERVE_FILES,
     max_file_mb: Annotated[
         int, _limit("--max-file-mb", "Megabytes per image.")
@@ -102,4 +113,4 @@ def serve(
         waiting=max_waiting,
         seconds=max_seconds,
     )
-    run(model, host, port, limits, jobs, names or (), ready)
+    run(model, host, port, limits, jobs, names or (), min_confidence, ready, collect)

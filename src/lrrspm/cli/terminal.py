@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import config
-from .._support.text import plural, printable
+from .._support.text import natural_key, plural, printable
 
 if TYPE_CHECKING:
     from .._support.stages import Listener
-    from ..evaluation import Evaluation
+    from ..evaluation import Evaluation, Groups
 
-# Classes that an estimate lists at most.
-_WEAKEST = 10
+# Classes that an estimate lists at most, and groups of classes confused with each other.
+_WEAKEST, _GROUPS = 10, 5
 
 
 @contextlib.contextmanager
@@ -25,8 +26,8 @@ def warnings_as_lines() -> Iterator[None]:
     """Print warnings as one line each."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        # Pillow's remarks on damaged tags and palettes name no file.
-        warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
+        # Pillow's remarks on damaged tags and on large images name no file; our errors do.
+        warnings.filterwarnings("ignore", module=r"PIL\.")
 
         def show(message: Warning | str, *_: Any, **__: Any) -> None:
             print(f"warning: {printable(message)}", file=sys.stderr)
@@ -88,20 +89,51 @@ def print_evaluation(result: Evaluation) -> None:
     classes = plural(len(result.class_names), "class")
     basis = f"{splits}{plural(result.images, 'image')}, {classes}"
     print(f"accuracy {_accuracy(result)} %   ({basis})")
-    table = Table("class", "accuracy %", "most often confused with", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    names, per_class = result.class_names, result.per_class
-    for row, name in enumerate(names):
-        if name not in per_class:
-            table.add_row(text(name), "", "not tested")
+    print(f"precision {result.precision:.2f} %, F1 {result.f1:.2f} %   (means over the classes)")
+    table = Table("class, weakest first", box=None, pad_edge=False)
+    table.columns[0].overflow = "fold"
+    for column in ("recall %", "precision %", "F1 %"):
+        table.add_column(column, justify="right")
+    table.add_column("most often confused with")
+    names, metrics = result.class_names, result.class_metrics
+    order = sorted(range(len(names)), key=lambda row: natural_key(names[row]))
+    for row in sorted(order, key=lambda row: metrics.get(names[row], (101,))[0]):
+        name = names[row]
+        if name not in metrics:
+            table.add_row(text(name), "", "", "", "not tested")
             continue
         counts = result.confusion[row].tolist()
         total, counts[row] = sum(counts), 0
         worst = max(range(len(names)), key=counts.__getitem__)
         confused = f"{names[worst]} ({100 * counts[worst] / total:.1f} %)" if counts[worst] else ""
-        table.add_row(text(name), f"{per_class[name]:.1f}", text(confused))
+        shown = (f"{value:.1f}" for value in metrics[name][:3])
+        table.add_row(text(name), *shown, text(confused))
     print_rich(table)
+    for group in result.confused_groups()[:_GROUPS]:
+        members = printable(", ".join(map(str, group.names)))
+        print(f"confused with each other: {members} ({group.share:.1f} % of their images)")
+    print_kept_together(result.kept_together)
+    _print_unknown(result)
     print_seconds(result.seconds)
+
+
+def print_kept_together(groups: Groups | None) -> None:
+    """Say which images were kept on one side of every split."""
+    if groups is not None:
+        print(f"{groups} kept together")
+
+
+def print_tested(result: Evaluation) -> None:
+    """Print the accuracy on the test images of a folder with train/ and test/."""
+    print(f"accuracy {result.mean:.1f} % on {plural(result.images, 'test image')}")
+    _print_unknown(result)
+
+
+def _print_unknown(result: Evaluation) -> None:
+    if result.unknown:
+        names = sorted(result.unknown, key=natural_key)
+        found = ", ".join(f"{printable(name)} ({result.unknown[name]})" for name in names)
+        print(f"not tested, since the model does not know these classes: {found}")
 
 
 def _accuracy(result: Evaluation) -> str:
@@ -189,10 +221,12 @@ def print_confusion(result: Evaluation) -> None:
     from rich.table import Table
 
     table = Table("true class, predicted as (%)", box=None, pad_edge=False)
-    for name in result.class_names:
+    order = sorted(enumerate(result.class_names), key=lambda item: natural_key(item[1]))
+    for _, name in order:
         table.add_column(text(name), justify="right")
-    for name, row in zip(result.class_names, result.confusion.tolist(), strict=True):
-        table.add_row(text(name), *(f"{100 * count / sum(row):.1f}" for count in row))
+    for i, name in order:
+        row = result.confusion[i]
+        table.add_row(text(name), *(f"{100 * row[j] / row.sum():.1f}" for j, _ in order))
     print_rich(table)
 
 
@@ -211,8 +245,8 @@ def print_rich(content: Any) -> None:
     """Print a table or text of Rich."""
     from rich.console import Console
 
-    # A pipe has no width; rows must not be wrapped there.
-    width = None if sys.stdout.isatty() else 10_000
+    # A pipe has no width; rows must not be wrapped there, unless COLUMNS asks for it.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
     Console(width=width, highlight=False).print(content)
 
 

@@ -10,24 +10,39 @@ import typer
 from .. import config
 from .._support.text import plural, printable
 from .app import command, report_skipped
+from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
     ClassWeights,
     DeviceName,
+    Group,
     ImageFolder,
     Jobs,
     Json,
+    LabelColumn,
     MethodName,
+    NearCopies,
+    OnError,
     OnErrorLimited,
+    PathColumn,
     Penalty,
     ReportPath,
     Seed,
+    check_replaced,
     most_skipped,
     parse_weights,
 )
 from .report import NO_ESTIMATE, about_training, check_report, print_written, write_report
-from .terminal import print_estimate, print_json, print_seconds, progress, warn_about_rare
+from .terminal import (
+    print_estimate,
+    print_json,
+    print_kept_together,
+    print_seconds,
+    print_tested,
+    progress,
+    warn_about_rare,
+)
 from .tunables import Tuned, make_classifiers, tunable
 
 
@@ -48,6 +63,10 @@ def train(
             "by confidence.",
         ),
     ] = True,
+    group: Group = None,
+    near_copies: NearCopies = True,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
     class_weight: ClassWeights = None,
@@ -63,14 +82,14 @@ def train(
 
     Images that cannot be read are listed and left out, as if they were not there;
     the exit code is then 3. With --cache a second run takes seconds, and an
-    interrupted run resumes.
+    interrupted run resumes. Of a folder with train/ and test/ the model learns train/,
+    and is tested on test/ besides.
 
     Example: lrrspm train images -o my.lrrspm
     """
     from .._support.files import check_target
     from .._support.stages import Stages
-    from ..evaluation import train_with_estimate
-    from ..images import find_images, warn_about
+    from ..evaluation import score_model, train_with_estimate
     from ..modelfile import check_restorable, describe_parameters
 
     if method == ALL:
@@ -86,18 +105,25 @@ def train(
         device=device,
     )[method]
     check_target(output)
-    _check_replaced(output)
+    check_replaced(output)
     check_restorable(classifier.new_features(), classifier.new_svm(), saved=True)
     check_report(report, output)
-    paths, labels = find_images(folder)
-    warn_about(paths, labels)
+    images = find_training(folder, path_column, label_column)
+    paths, labels = images.part(test=False)
+    to_test = images.part(test=True)
     with progress() as listener:
         stages = Stages(listener)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
+        groups = None if groups is None else groups.first(len(paths))
         found, skipped = train_with_estimate(
-            paths, labels, classifier, estimate, stages, most_skipped(on_error),
+            paths, labels, classifier, estimate, stages, most_skipped(on_error), groups,
             mistakes=report is not None,
         )  # fmt: skip
         classifier.save(output)
+        tested = None
+        if set(to_test[1]) & set(labels):
+            tested = score_model(classifier, *to_test, stages, on_error is not OnError.FAIL)
+            skipped = [*skipped, *tested.skipped]
         seconds = dict(stages.seconds)  # without those of the report
         parameters = describe_parameters(classifier)
         summary = classifier.summary_
@@ -106,6 +132,7 @@ def train(
                 report, context, folder, jobs, f"Training on {folder}",
                 about_training(summary, estimate), {method: parameters},
                 {} if found is None else {method: found}, paths, labels, skipped, stages,
+                (path_column, label_column),
             )  # fmt: skip
     if as_json:
         print_json(
@@ -114,6 +141,8 @@ def train(
             classes=len(classifier.classes_),
             images_per_class=summary["images_per_class"],
             estimate=summary.get("estimate"),
+            **({} if groups is None else {"kept_together": groups.to_json()}),
+            **({} if tested is None else {"test": tested.to_json()}),
             bytes=output.stat().st_size,
             seconds=seconds,
             parameters=parameters,
@@ -121,30 +150,17 @@ def train(
             **({} if report is None else {"report": str(report)}),
         )
     else:
-        images, classes = plural(summary["images"], "image"), len(classifier.classes_)
-        print(f"{printable(output)}: {images}, {plural(classes, 'class')}")
+        used, classes = plural(summary["images"], "image"), len(classifier.classes_)
+        print(f"{printable(output)}: {used}, {plural(classes, 'class')}")
         if found is not None:
             print_estimate(summary)
         elif estimate:
             print(f"no estimate: {NO_ESTIMATE}")
+        print_kept_together(groups)
+        if tested is not None:
+            print_tested(tested)
         print_seconds(seconds)
         print_written(report)
         print(f"next: lrrspm predict {printable(output)} IMAGE...")
     warn_about_rare(summary)
-    report_skipped(skipped, len(paths))
-
-
-def _check_replaced(output: Path) -> None:
-    """Refuse to overwrite a file that is no model: it may be precious."""
-    from ..modelfile import ModelFileError, open_model
-
-    if not output.is_file() or not output.stat().st_size:
-        return
-    try:
-        with open_model(output):
-            pass
-    except ModelFileError:
-        raise typer.BadParameter(
-            f"{printable(output)} exists and is not a model; give another name",
-            param_hint="--output",
-        ) from None
+    report_skipped(skipped, len(images.paths))

@@ -21,7 +21,8 @@ _LEVELS = ",".join(map(str, config.LEVELS))
 class Tunable(NamedTuple):
     """An option, and the parameter of a channel that it sets.
 
-    With ``only``, parts of that class alone have it.
+    With ``only``, parts of that class alone have it. ``shown`` is LrrSPM's value,
+    ``balanced`` that of the default method, None where it has no such parameter.
     """
 
     flag: str
@@ -31,12 +32,20 @@ class Tunable(NamedTuple):
     shown: str
     least: float | None = None
     only: str | None = None
+    balanced: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Help that names the defaults."""
+        if self.balanced is None:
+            return f"{self.help} LrrSPM's is {self.shown}; {config.METHOD} has none."
+        return f"{self.help} {config.METHOD}'s is {self.balanced}, LrrSPM's {self.shown}."
 
 
 TUNABLES = (
     Tunable(
         "--codebook-size", "encoder__codebook_size", int, "Atoms in the codebook.",
-        str(config.CODEBOOK_SIZE), 1,
+        str(config.CODEBOOK_SIZE), 1, balanced=str(config.BALANCED_ATOMS),
     ),
     Tunable(
         "--lambda", "encoder__regularization", float, "Regularization of low-rank codes.",
@@ -60,7 +69,8 @@ TUNABLES = (
         "Side of a patch in pixels, a multiple of 4.", str(config.PATCH_SIZE), 4,
     ),
     Tunable(
-        "--levels", "levels", str, "Cells along each side of each pyramid level.", _LEVELS
+        "--levels", "levels", str, "Cells along each side of each pyramid level.", _LEVELS,
+        balanced=",".join(map(str, config.REGIONS)),
     ),
 )  # fmt: skip
 
@@ -77,7 +87,7 @@ def tunable(command: Callable[..., None]) -> Callable[..., None]:
                 typer.Option(
                     one.flag,
                     min=one.least,
-                    help=f"{one.help} LrrSPM's is {one.shown}.",
+                    help=one.text,
                     show_default=False,
                     rich_help_panel=_PANEL,
                 ),

@@ -99,8 +99,9 @@ class MixtureEncoder(Encoder):
     def learn_from(
         self, X: NDArray[np.float32], executor: Executor | None, progress: Progress | None
     ) -> None:
-        centers = kmeans(X, self.codebook_size, self.random_state, executor, progress)
-        mixture = fit_mixture(X, centers, executor, progress)
+        first, second = _halves(progress)
+        centers = kmeans(X, self.codebook_size, self.random_state, executor, first)
+        mixture = fit_mixture(X, centers, executor, second)
         self.shares_, self.means_, self.deviations_ = (a.astype(np.float32) for a in mixture)
 
     def ready(self) -> None:
@@ -111,6 +112,16 @@ class MixtureEncoder(Encoder):
 
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
         self._posteriors(self._posteriors.powers(X), codes, self.survivors)
+
+
+def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
+    """Return listeners of two steps after another, so that a bar fills once."""
+    if progress is None:
+        return None, None
+    return (
+        lambda done, total: progress(done, 2 * total),
+        lambda done, total: progress(total + done, 2 * total),
+    )
 
 
 class Posteriors:

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .. import config
 from .._support.stages import Stages
 from ..cache import FeatureStore
 from ..classifier import ImageClassifier
+from ..growing import remember
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
 from ..svm import SVM, stratified_folds
 from ..training import as_seed, fit_together
+from .certainty import measure_certainty
+from .groups import Groups
 from .mistakes import Mistake, find_mistakes, most_confident
 from .results import Evaluation, Skipped, count_confusions
 from .unreadable import without_unreadable
@@ -36,8 +38,10 @@ def train_with_estimate(
     estimate: bool = True,
     stages: Stages | None = None,
     max_skipped: float = 0.0,
-    groups: Sequence[Any] | None = None,
+    groups: Groups | None = None,
     mistakes: bool = False,
+    frozen: bool = False,
+    store: FeatureStore | None = None,
 ) -> Training:
     """Fit a classifier to all images, and estimate how good it is.
 
@@ -46,29 +50,31 @@ def train_with_estimate(
     Descriptors, codebook and vectors are those of all images, without their
     labels. There is none where it is not asked for, where classes have one image
     each, or where an encoder learned from the labels. It joins the classifier's
-    ``summary_``. ``max_skipped`` is that of :func:`lrrspm.evaluation.evaluate`;
-    with ``mistakes``, the machines that made the most confident ones are kept.
+    ``summary_``. ``max_skipped`` and ``groups`` are those of
+    :func:`lrrspm.evaluation.evaluate`; with ``mistakes``, the machines that made the
+    most confident ones are kept. With ``frozen``, the features stay as they are. A
+    ``store`` of None is the classifier's.
     """
     stages = stages or Stages()
-    store = FeatureStore(classifier.cache)
+    everyone, all_labels = paths, np.asarray(labels)
+    store = store or classifier.store()
     if any(channel.encoder.uses_labels for channel in classifier.new_channels()):
         estimate = False
-    group_of = None if groups is None else dict(zip(paths, groups, strict=True))
 
-    def train(
-        paths: Sequence[str], y: NDArray[Any], skip: bool
-    ) -> tuple[Training | None, dict[int, str]]:
-        own = None if group_of is None else np.array([group_of[path] for path in paths])
+    def train(used: NDArray[np.int64], skip: bool) -> tuple[Training | None, dict[int, str]]:
+        paths, y = [everyone[i] for i in used], all_labels[used]
+        own = None if groups is None else groups.numbers[used]
         folds = stratified_folds(y, as_seed(classifier.random_state), own)
         machines: dict[int, SVM] = {}
         with open_engine(classifier.n_jobs, device=classifier.device) as engine:
             trained, skipped = fit_together(
                 [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,
-                tell=machines.__setitem__ if mistakes else None,
+                tell=machines.__setitem__ if mistakes else None, frozen=frozen,
             )  # fmt: skip
-        if skipped:
-            return None, skipped
+            if skipped:
+                return None, skipped
+            remember(classifier, paths, y, store, engine)
         scores = trained[0].crossed
         if not estimate or scores is None:
             return Training(None, []), {}
@@ -76,6 +82,7 @@ def train_with_estimate(
         tested = folds >= 0
         truth = np.searchsorted(names, y)
         predicted = scores.argmax(axis=1)
+        certainty = measure_certainty(classifier, scores[tested], truth[tested])
         found = Evaluation(
             names.tolist(),
             [count_confusions(range(len(names)), truth[tested], predicted[tested])],
@@ -83,6 +90,8 @@ def train_with_estimate(
             dict(stages.seconds),
             _find_mistakes(classifier, machines, paths, y, scores, folds),
             parameters=describe_parameters(classifier),
+            kept_together=groups,
+            certainty=certainty,
         )
         low, high = found.interval
         classifier.summary_["estimate"] = {
@@ -92,7 +101,7 @@ def train_with_estimate(
             "images": found.images,
             "folds": int(folds.max()) + 1,
             "per_class": {str(name): share for name, share in found.per_class.items()},
-            "coverage": coverage(classifier, scores[tested], (predicted == truth)[tested]),
+            "coverage": certainty.coverage(),
         }
         return Training(found, []), {}
 
@@ -100,32 +109,6 @@ def train_with_estimate(
     if training.estimate is not None:
         training.estimate.skipped = left_out
     return Training(training.estimate, left_out)
-
-
-def coverage(
-    classifier: ImageClassifier, scores: NDArray[Any], right: NDArray[np.bool_]
-) -> list[dict[str, float | None]]:
-    """List what answering only from some confidence on would mean.
-
-    Parameters
-    ----------
-    classifier : ImageClassifier
-    scores : array of shape (n, n_classes)
-    right : array of shape (n,)
-        Whether each image's predicted class is its own.
-
-    Returns
-    -------
-    list of dict
-        For each ``confidence``, percent of images ``answered``, and percent of these
-        that are ``right``, None where there are none.
-    """
-    rows: list[dict[str, float | None]] = []
-    for least in config.CONFIDENCES:
-        answered = classifier.is_known(scores, least)
-        share = 100 * float(right[answered].mean()) if answered.any() else None
-        rows.append({"confidence": least, "answered": 100 * float(answered.mean()), "right": share})
-    return rows
 
 
 def _find_mistakes(

@@ -31,6 +31,10 @@ class Mistake(NamedTuple):
     split: int
     """Number of the split it happened in, from 1."""
     model: ImageClassifier
+    probability: float
+    """Of the predicted class."""
+    true_probability: float
+    """Of the class that the image belongs to."""
 
     @property
     def lead(self) -> float:
@@ -63,12 +67,14 @@ def find_mistakes(
     true = np.array([place[str(name)] for name in truth], np.int64)
     lead = columns[rows, best] - columns[rows, true]
     wrong = np.flatnonzero(best != true)
+    chosen = wrong[np.argsort(-lead[wrong], kind="stable")][:MOST]
+    chances = model.probabilities(columns[chosen])
     return [
         Mistake(
             paths[i], names[true[i]], names[best[i]], float(columns[i, best[i]]),
-            float(columns[i, true[i]]), split, model,
+            float(columns[i, true[i]]), split, model, float(row[best[i]]), float(row[true[i]]),
         )
-        for i in wrong[np.argsort(-lead[wrong], kind="stable")][:MOST]
+        for i, row in zip(chosen, chances, strict=True)
     ]  # fmt: skip
 
 

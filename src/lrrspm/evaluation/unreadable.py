@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ RESTART = "restart"
 
 
 def without_unreadable(
-    work: Callable[[Sequence[str], NDArray[Any], bool], tuple[R | None, dict[int, str]]],
+    work: Callable[[NDArray[np.int64], bool], tuple[R | None, dict[int, str]]],
     paths: Sequence[str],
     labels: Sequence[str],
     max_skipped: float,
@@ -36,8 +36,8 @@ def without_unreadable(
     Parameters
     ----------
     work : callable
-        Gets paths, labels, and whether to skip; returns a result, or None with
-        the unreadable images by index.
+        Gets the indices of the images to use, and whether to skip; returns a
+        result, or None with the unreadable images by their place among these.
     max_skipped : float
         Share of the images that may be left out; 0 has the first one raise.
     """
@@ -47,7 +47,7 @@ def without_unreadable(
         kept = np.array([i for i in range(len(paths)) if i not in skipped])
         before = dict(stages.seconds)
         try:
-            result, bad = work([paths[i] for i in kept], y[kept], max_skipped > 0)
+            result, bad = work(kept, max_skipped > 0)
         except ValueError as error:
             if not skipped:
                 raise

@@ -6,16 +6,18 @@ import os
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import config
 from .._support.files import file_digest
 from .._support.parallel import ordered_map, workers
 from .._support.stages import Stages
+from .._support.text import natural_key
 from .bounded import ImageError, TooLargeError
 from .decoding import is_jpeg, opened, upright
 from .digests import digest_opened, group_copies
-from .finding import scan_classes, walk_others
+from .finding import scan_images, walk_others
 from .near_copies import Pattern, brightness_pattern, group_near
 
 IMBALANCE = 10
@@ -33,6 +35,7 @@ KINDS = {
     "copy across classes": "the same image in several classes",
     "near copy": "nearly the same image more than once in a class",
     "near copy across classes": "nearly the same image in several classes",
+    "leak": "the same or nearly the same image in train and in test",
     "ignored": "in a class folder, but without the file name suffix of an image",
     "no class": "not in a class folder",
     "empty class": "a class without readable images",
@@ -43,8 +46,9 @@ KINDS = {
 
 _LISTED = "'lrrspm audit' lists them"
 _FORMATS = {
-    ".bmp": "BMP", ".gif": "GIF", ".jpeg": "JPEG", ".jpg": "JPEG", ".pgm": "PPM", ".png": "PNG",
-    ".pnm": "PPM", ".ppm": "PPM", ".tif": "TIFF", ".tiff": "TIFF", ".webp": "WEBP",
+    ".avif": "AVIF", ".bmp": "BMP", ".gif": "GIF", ".heic": "HEIF", ".heif": "HEIF",
+    ".jpeg": "JPEG", ".jpg": "JPEG", ".pgm": "PPM", ".png": "PNG", ".pnm": "PPM", ".ppm": "PPM",
+    ".tif": "TIFF", ".tiff": "TIFF", ".webp": "WEBP",
 }  # fmt: skip
 
 
@@ -61,6 +65,7 @@ class _Checked(NamedTuple):
 
     path: str
     label: str
+    test: bool
     format: str
     width: int
     height: int
@@ -69,14 +74,19 @@ class _Checked(NamedTuple):
 
 
 def audit(
-    root: str | os.PathLike[str], n_jobs: int | None = None, stages: Stages | None = None
+    root: str | os.PathLike[str],
+    n_jobs: int | None = None,
+    stages: Stages | None = None,
+    path_column: str | None = None,
+    label_column: str | None = None,
 ) -> dict[str, Any]:
     """Check every image of a folder or CSV file and report problems.
 
     Parameters
     ----------
-    root : path
-        As for :func:`lrrspm.find_images`.
+    root, path_column, label_column
+        As for :func:`lrrspm.find_images`; ``train/`` and ``test/`` are both
+        checked, and images that are in both.
     n_jobs : int or None
         Threads; None is 1, -1 all cores.
     stages : Stages or None
@@ -85,13 +95,21 @@ def audit(
     Returns
     -------
     dict
-        ``images``, ``classes`` (images per class), ``findings`` (a list of
+        ``images``, ``classes`` (images per class), ``parts`` (images in train
+        and in test, of a folder with both), ``findings`` (a list of
         :class:`Finding`) and ``counts`` (findings of each kind in
         :data:`KINDS`, 0 included).
     """
     stages = stages or Stages()
-    classes, strays = scan_classes(root)
-    labeled = [(path, name) for name, found in classes.items() for path in found]
+    scan = scan_images(root, path_column, label_column)
+    tests = scan.tests or {}
+    names = sorted({*scan.classes, *tests}, key=natural_key)
+    labeled = [
+        (path, name, test)
+        for name in names
+        for test, part in ((False, scan.classes), (True, tests))
+        for path in part.get(name, [])
+    ]
     with stages.timed("audit"), workers(n_jobs) as executor:
         results = ordered_map(_check, labeled, executor)
         checked = list(stages.track("checking images", results, len(labeled)))
@@ -101,28 +119,32 @@ def audit(
             *(result for result in checked if isinstance(result, Finding)),
             *_odd(good),
             *_copies(good),
-            *_ignored(root, classes),
-            *(Finding("no class", [path], "") for path in strays),
-            *_balance({name: readable[name] for name in classes}),
+            *_ignored(scan.folders),
+            *(Finding("no class", [path], "") for path in scan.strays),
+            *_balance({name: readable[name] for name in names}),
         ]
     counted = Counter(finding.kind for finding in findings)
+    sizes = Counter(name for _, name, _ in labeled)
+    n_tests = sum(test for _, _, test in labeled)
+    parts = {"train": len(labeled) - n_tests, "test": n_tests}
     return {
         "images": len(labeled),
-        "classes": {name: len(found) for name, found in classes.items()},
+        "classes": {name: sizes[name] for name in names},
+        **({} if scan.tests is None else {"parts": parts}),
         "findings": findings,
         "counts": {kind: counted[kind] for kind in KINDS},
     }
 
 
-def _check(labeled: tuple[str, str]) -> _Checked | Finding:
+def _check(labeled: tuple[str, str, bool]) -> _Checked | Finding:
     """Decode an image once, for all checks."""
-    path, label = labeled
+    path, label, test = labeled
     try:
         with opened(path, config.MAX_SIDE) as found:
             pattern = brightness_pattern(upright(found).pixels)
             digest = digest_opened(found.image, path)
             kind = "JPEG" if is_jpeg(found.image) else str(found.image.format)
-            return _Checked(path, label, kind, *found.size, digest, pattern)
+            return _Checked(path, label, test, kind, *found.size, digest, pattern)
     except ImageError as error:
         kind = "too large" if isinstance(error, TooLargeError) else "broken"
         return Finding(kind, [path], error.reason)
@@ -139,7 +161,7 @@ def _odd(good: list[_Checked]) -> Iterator[Finding]:
 def _copies(good: list[_Checked]) -> Iterator[Finding]:
     """Report equal images, then near copies among those that differ."""
     for group in group_copies([image.digest for image in good]):
-        yield _copy("copy", [good[i] for i in group])
+        yield from _copy("copy", [good[i] for i in group])
     different = {image.digest: image for image in reversed(good)}  # the first of equal ones
     patterns = [
         (image, image.pattern)
@@ -147,22 +169,24 @@ def _copies(good: list[_Checked]) -> Iterator[Finding]:
         if image.pattern is not None and different[image.digest] is image
     ]
     for group in group_near([pattern for _, pattern in patterns]):
-        yield _copy("near copy", [patterns[i][0] for i in group])
+        yield from _copy("near copy", [patterns[i][0] for i in group])
 
 
-def _copy(kind: str, images: list[_Checked]) -> Finding:
-    names = sorted({image.label for image in images})
-    kind = kind if len(names) == 1 else f"{kind} across classes"
-    return Finding(kind, [image.path for image in images], ", ".join(names))
+def _copy(kind: str, images: list[_Checked]) -> Iterator[Finding]:
+    """Report copies of an image, and once more if they are on both sides of a split."""
+    names = sorted({image.label for image in images}, key=natural_key)
+    paths, detail = [image.path for image in images], ", ".join(names)
+    yield Finding(kind if len(names) == 1 else f"{kind} across classes", paths, detail)
+    if len({image.test for image in images}) > 1:
+        yield Finding("leak", paths, detail)
 
 
-def _ignored(root: str | os.PathLike[str], classes: Iterable[str]) -> Iterator[Finding]:
+def _ignored(folders: Iterable[Path]) -> Iterator[Finding]:
     """Report ignored files, one finding per class folder; a CSV file ignores nothing."""
-    if os.path.isdir(root):
-        for name in classes:
-            others = sorted(walk_others(os.path.join(root, name)))
-            if others:
-                yield Finding("ignored", others, f"{name}: {len(others)}")
+    for folder in folders:
+        others = sorted(walk_others(folder), key=natural_key)
+        if others:
+            yield Finding("ignored", others, f"{folder.name}: {len(others)}")
 
 
 def _balance(counts: dict[str, int]) -> Iterator[Finding]:
@@ -204,7 +228,11 @@ def _cheap_checks(paths: Sequence[str], labels: Sequence[str]) -> Iterator[str]:
     imbalance = _imbalance(counts)
     if imbalance:
         yield f"{KINDS['imbalance']} ({imbalance}); small classes may be recognized poorly"
-    few = sorted(name for name, count in counts.items() if count < FEW)
+    single = sorted((name for name, count in counts.items() if count == 1), key=natural_key)
+    if single:
+        names = _some(single, 10)
+        yield f"classes with 1 image ({len(single)}): {names}; trained on, but not tested"
+    few = sorted((name for name, count in counts.items() if 1 < count < FEW), key=natural_key)
     if few:
         yield f"classes with fewer than {FEW} images ({len(few)}): {_some(few)}"
     groups = list(_equal_files(paths))

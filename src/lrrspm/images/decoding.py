@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, ImageFile, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, JpegImagePlugin, UnidentifiedImageError
 
 from .._support.files import machine_fault
 from .._support.loops import compiled
 from .bounded import BoundedFile, ImageError, Source, TooLargeError, open_bounded
-from .headers import MAX_EXIF, check_headers
+from .headers import MAX_EXIF, check_headers, is_one_scan
 from .pnm import decode_pnm_fast
 from .strict import strict
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 # Where Pillow itself begins to warn of a decompression bomb.
 _MAX_PIXELS = 89_478_485
-# Decoding takes 16 bytes per pixel for WebP, 4 for other formats.
-_MAX_WEBP_PIXELS = 2**25
+# Decoding takes 16 bytes per pixel for WebP, 4 for most formats.
+_MOST_PIXELS = {"WEBP": 2**25, "AVIF": 2**26, "HEIF": 2**26}
+# Of a JPEG that is decoded at a fraction of its size, row by row.
+_MAX_REDUCED = 250_000_000
 # The longest side of a JPEG. Resize weights take 50 bytes per pixel of a side.
 _LONGEST = 65_535
 # Reads of a file while its pixels are decoded: a run-length encoded BMP takes two per run. Bytes:
@@ -86,9 +90,9 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
             strict,
             _opened(file) as image,
         ):
-            _check_size(source, image)
             full = image.size
             reduction = _reduce(image, max_side)
+            _check_size(file, str(image.format), full, reduction)
             pixels, parts = full[0] * full[1], len(image.tile)
             size = _OTHER_BYTES + pixels * _PIXEL_BYTES + parts * _STRIP_BYTES
             file.allow(_PIXEL_READS, size)
@@ -104,7 +108,8 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
         raise ImageError(source, "no such file") from None
     except UnidentifiedImageError:
         raise ImageError(
-            source, "not an image of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM)"
+            source,
+            "not an image of a known format (JPEG, PNG, WebP, BMP, TIFF, GIF, PGM/PPM, AVIF, HEIC)",
         ) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise TooLargeError(source, f"more than {_MAX_PIXELS:,} pixels; shrink it first") from None
@@ -115,25 +120,51 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
 
 
 def _opened(file: BoundedFile) -> ImageFile.ImageFile:
-    jpeg = check_headers(file)
-    source = file.forward() if jpeg else file
-    image = Image.open(cast("BinaryIO", source), formats=_FORMATS)
+    kind = check_headers(file)
+    image: Image.Image
+    if kind == "JPEG":
+        image = _open_jpeg(file.forward())
+    elif kind is not None:
+        image = _plugin(file.source, kind)(file)
+    else:
+        image = Image.open(cast("BinaryIO", file), formats=_FORMATS)
     assert isinstance(image, ImageFile.ImageFile)
     return image
 
 
-def _check_size(source: Source, image: Image.Image) -> None:
+def _open_jpeg(file: BinaryIO | BoundedFile) -> Image.Image:
+    """Open a JPEG as ``Image.open`` does, which refuses sizes that are fine when reduced."""
+    try:
+        return JpegImagePlugin.jpeg_factory(cast("BinaryIO", file))
+    except (SyntaxError, IndexError, TypeError, struct.error):
+        raise UnidentifiedImageError from None
+
+
+def _plugin(source: Source, kind: str) -> Any:
+    """Return the class that opens HEIF or AVIF files; none is registered with Pillow."""
+    try:
+        if kind == "HEIF":
+            return importlib.import_module("pillow_heif").HeifImageFile
+        plugin = importlib.import_module("PIL.AvifImagePlugin")
+        if plugin.SUPPORTED:
+            return plugin.AvifImageFile
+    except ImportError:
+        pass
+    if kind == "HEIF":
+        raise ImageError(source, "a HEIC image; to read it: pip install 'lrrspm[heif]'")
+    raise ImageError(source, "an AVIF image; to read it: pip install --upgrade pillow")
+
+
+def _check_size(file: BoundedFile, kind: str, size: tuple[int, int], reduction: int) -> None:
     """Refuse what would take too much memory or time to decode."""
-    width, height = image.size
-    most = _MAX_WEBP_PIXELS if image.format == "WEBP" else _MAX_PIXELS
+    width, height = size
+    most = min(_MOST_PIXELS.get(kind, _MAX_PIXELS), _MAX_PIXELS)
+    if width * height > most and reduction > 1 and is_one_scan(file):
+        most = min(_MAX_REDUCED, most * reduction**2)
     if width * height > most:
-        raise TooLargeError(
-            source, f"{width} x {height} pixels are more than {most:,}; shrink it first"
-        )
+        raise file.refusal(f"{width} x {height} pixels are more than {most:,}; shrink it first")
     if max(width, height) > _LONGEST:
-        raise TooLargeError(
-            source, f"{width} x {height} pixels: a side is over {_LONGEST:,}; crop it first"
-        )
+        raise file.refusal(f"{width} x {height} pixels: a side is over {_LONGEST:,}; crop it first")
 
 
 def is_jpeg(image: Image.Image) -> bool:

@@ -1,27 +1,72 @@
-"""Finding: image files and their labels, in folders and CSV files."""
+"""Finding: image files and their labels, in folders and tables."""
 
 from __future__ import annotations
 
-import csv
 import os
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from .. import config
-from .._support.text import plural
+from .._support.text import natural_key, plural
+from .tables import is_table, read_table
+
+TRAIN, TEST = ("train", "training"), ("test", "testing", "val", "valid", "validation")
+"""Names of folders that are parts of a split, in any letter case, not classes."""
 
 
-def find_images(root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
-    """List labeled images: one folder per class, or a CSV file.
+class Labeled(NamedTuple):
+    """Labeled images: those to train with first, each part sorted by label, then by path."""
+
+    paths: list[str]
+    labels: list[str]
+    tests: list[bool]
+    """True for images below ``test/`` or ``val/``; none without such folders."""
+    columns: dict[str, list[str]]
+    """The columns of a table with a header, a cell per image."""
+
+    def part(self, test: bool) -> tuple[list[str], list[str]]:
+        """Return paths and labels of one side of the split."""
+        chosen = [i for i, one in enumerate(self.tests) if one is test]
+        return [self.paths[i] for i in chosen], [self.labels[i] for i in chosen]
+
+
+class Scan(NamedTuple):
+    """All that a folder or table holds; a class may have no images."""
+
+    classes: dict[str, list[str]]
+    """Images to train with, per class."""
+    tests: dict[str, list[str]] | None
+    """Images to test with, or None without a split."""
+    strays: list[str]
+    """Images that belong to no class."""
+    folders: list[Path]
+    """The class folders."""
+    columns: dict[str, list[str]]
+
+
+def find_images(
+    root: str | os.PathLike[str],
+    part: Literal["train", "test"] = "train",
+    path_column: str | None = None,
+    label_column: str | None = None,
+) -> tuple[list[str], list[str]]:
+    """List labeled images: one folder per class, or a table.
 
     Parameters
     ----------
     root : path
         A folder whose sub-folders are the classes (a class may have folders
-        of its own, and folders and files may be links), or a CSV file of
-        ``path,label`` rows, paths relative to the CSV's folder. A first row
-        ``path,label`` is a header.
+        of its own, and folders and files may be links); a folder with
+        ``train/`` and ``test/`` (or ``val/``), each with a folder per class; a
+        CSV file with a column of paths, relative to its own folder, and one of
+        labels; or a folder of images with such a file, ``labels.csv``.
+    part : "train" or "test"
+        Which images of a folder with ``train/`` and ``test/``. Without these,
+        all images are for training, and there is no test part.
+    path_column, label_column : str or None
+        Columns of a CSV file whose names do not tell.
 
     Returns
     -------
@@ -35,41 +80,137 @@ def find_images(root: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
     (:data:`lrrspm.config.IMAGE_SUFFIXES`). Hidden files and folders are
     ignored, and so are classes without images, with a warning.
     """
-    classes, strays = scan_classes(root)
-    empty = [name for name, found in classes.items() if not found]
-    if len(empty) == len(classes):
-        suffixes = " ".join(config.IMAGE_SUFFIXES)
-        raise ValueError(f"{root}: no images in its class folders (known suffixes: {suffixes})")
-    if strays:
-        count = plural(len(strays), "image")
-        warnings.warn(f"{root}: ignored {count} outside the class folders", stacklevel=2)
-    if empty:
-        names = ", ".join(empty)
-        warnings.warn(f"{root}: ignored class folders without images: {names}", stacklevel=2)
-    paths = [path for found in classes.values() for path in found]
-    labels = [name for name, found in classes.items() for _ in found]
+    if part not in ("train", "test"):
+        raise ValueError(f"part must be 'train' or 'test', got {part!r}")
+    found = find_labeled(root, path_column, label_column)
+    paths, labels = found.part(part == "test")
+    if not paths:
+        wanted = " or ".join(TEST if part == "test" else TRAIN)
+        raise ValueError(f"{root}: no images in a folder {wanted}")
     return paths, labels
 
 
-def scan_classes(root: str | os.PathLike[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """List the images of each class of a folder or CSV file, and those outside the class folders.
+def find_labeled(
+    root: str | os.PathLike[str], path_column: str | None = None, label_column: str | None = None
+) -> Labeled:
+    """List the images of both sides of a split, or those without one; see :func:`find_images`."""
+    scan = scan_images(root, path_column, label_column)
+    sides = [(False, scan.classes), (True, scan.tests or {})]
+    images = [
+        (path, name, test)
+        for test, classes in sides
+        for name, found in classes.items()
+        for path in found
+    ]
+    if not images:
+        suffixes = " ".join(config.IMAGE_SUFFIXES)
+        raise ValueError(f"{root}: no images in its class folders (known suffixes: {suffixes})")
+    if scan.strays:
+        count = plural(len(scan.strays), "image")
+        where = "outside the class folders" if scan.folders else "that the table does not list"
+        warnings.warn(f"{root}: ignored {count} {where}", stacklevel=3)
+    full = {name for _, name, _ in images}
+    empty = dict.fromkeys(name for _, classes in sides for name in classes if name not in full)
+    if empty:
+        names = ", ".join(empty)
+        warnings.warn(f"{root}: ignored class folders without images: {names}", stacklevel=3)
+    paths, labels, tests = (list(column) for column in zip(*images, strict=True))
+    return Labeled(paths, labels, tests, scan.columns)
 
-    Names and paths are sorted; a class may have no images.
-    """
+
+def scan_images(
+    root: str | os.PathLike[str], path_column: str | None = None, label_column: str | None = None
+) -> Scan:
+    """List the images of each class of a folder or table, and those without a class."""
     root = Path(root)
     if not root.exists():
         raise FileNotFoundError(f"{root}: no such file or folder")
     if root.is_file():
-        classes: dict[str, list[str]] = {}
-        for path, label in zip(*_read_csv(root), strict=True):
-            classes.setdefault(label, []).append(path)
-        return classes, []
-    folders = sorted(d for d in root.iterdir() if d.is_dir() and not d.name.startswith("."))
+        return _scan_table(root, path_column, label_column)
+    folders = _subfolders(root)
+    table = _labels_file(root, folders)
+    if table is not None:
+        return _scan_table(table, path_column, label_column, folders)
+    if path_column is not None or label_column is not None:
+        raise ValueError(f"{root}: has no table of labels, so no columns either")
     if not folders:
         example = root / "cat" / "1.jpg"
         raise ValueError(f"{root}: no class folders; expected one per class, as in {example}")
-    strays = sorted(str(e) for e in root.iterdir() if e.is_file() and _is_image(e.name))
-    return {folder.name: sorted(walk_images(folder)) for folder in folders}, strays
+    train, tests, strays = _parts(root, folders)
+    return Scan(
+        _scan_folders(train), _scan_folders(tests) if tests is not None else None,
+        [*_images_in(root), *strays], [*train, *(tests or [])], {},
+    )  # fmt: skip
+
+
+def _scan_table(
+    table: Path,
+    path_column: str | None,
+    label_column: str | None,
+    folders: list[Path] | None = None,
+) -> Scan:
+    rows = read_table(table, path_column, label_column, folders or [])
+    classes: dict[str, list[str]] = {}
+    for row in rows:
+        classes.setdefault(row.label, []).append(row.path)
+    columns = {name: [row.cells[name] for row in rows] for name in rows[0].cells}
+    listed = {row.path for row in rows}
+    there = [] if folders is None else walk_images(table.parent)
+    return Scan(classes, None, sorted(set(there) - listed), [], columns)
+
+
+def _labels_file(root: Path, folders: list[Path]) -> Path | None:
+    """Return the table of a folder of images: labels.csv, or the only one beside the images."""
+    tables = sorted(e for e in root.iterdir() if is_table(e) and not e.name.startswith("."))
+    named = [table for table in tables if table.stem.lower() == "labels"]
+    if len(folders) > 1 or (folders and not named):
+        return None
+    found = named or tables
+    if len(found) > 1:
+        names = ", ".join(table.name for table in found)
+        raise ValueError(f"{root}: several tables ({names}); give the path of one of them")
+    return found[0] if found else None
+
+
+def _parts(root: Path, folders: list[Path]) -> tuple[list[Path], list[Path] | None, list[str]]:
+    """Return the class folders of a split's two sides, or all, None; and images between them."""
+    sides = {
+        folder: _subfolders(folder) for folder in folders if folder.name.lower() in TRAIN + TEST
+    }
+    if not any(sides.values()):
+        return folders, None, []
+    others = [e for e in folders if e not in sides and next(walk_images(e), None) is not None]
+    if others:
+        if len(sides) > 1:
+            names = ", ".join(side.name for side in sides)
+            warnings.warn(
+                f"{root}: {names} are classes here, not parts of a split, since there are "
+                f"others beside them, such as {others[0].name}",
+                stacklevel=4,
+            )
+        return folders, None, []
+    train: list[Path] = []
+    tests: list[Path] = []
+    for side, classes in sides.items():
+        (train if side.name.lower() in TRAIN else tests).extend(classes)
+    return train, tests, [path for side in sides for path in _images_in(side)]
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    return sorted(d for d in folder.iterdir() if d.is_dir() and not d.name.startswith("."))
+
+
+def _images_in(folder: Path) -> list[str]:
+    """Return the images in a folder itself."""
+    return sorted(str(e) for e in folder.iterdir() if e.is_file() and _is_image(e.name))
+
+
+def _scan_folders(folders: Iterable[Path]) -> dict[str, list[str]]:
+    """Return the images of class folders; those of one name are one class."""
+    classes: dict[str, list[str]] = {}
+    for folder in sorted(folders, key=lambda folder: folder.name):
+        classes[folder.name] = sorted([*classes.get(folder.name, []), *walk_images(folder)])
+    return classes
 
 
 def walk_images(folder: str | os.PathLike[str]) -> Iterator[str]:
@@ -105,50 +246,20 @@ def _is_image(name: str) -> bool:
     return name.lower().endswith(config.IMAGE_SUFFIXES) and not name.startswith(".")
 
 
-def expand_paths(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Replace folders by the images below them and CSV files by the images that they list."""
+def expand_paths(
+    paths: Iterable[str | os.PathLike[str]], path_column: str | None = None
+) -> list[str]:
+    """Replace folders by the images below them and CSV files by the images that they list.
+
+    Images of a folder are in natural order: 2 before 10.
+    """
     files: list[str] = []
     for path in paths:
         if os.path.isdir(path):
             # An empty folder stays, to be reported with the unreadable files.
-            files += sorted(walk_images(path)) or [os.fspath(path)]
-        elif os.fspath(path).lower().endswith(".csv") and os.path.isfile(path):
-            files += _read_csv(Path(path))[0]
+            files += sorted(walk_images(path), key=natural_key) or [os.fspath(path)]
+        elif is_table(path):
+            files += [row.path for row in read_table(Path(path), path_column, labeled=False)]
         else:
             files.append(os.fspath(path))
     return files
-
-
-def _read_csv(path: Path) -> tuple[list[str], list[str]]:
-    wrong = "neither a folder of class folders nor a CSV file of path,label rows"
-    with path.open("rb") as start:  # not a text file at all, most likely
-        before, nul, _ = start.read(4096).partition(b"\0")
-    if nul:
-        line = before.count(b"\n") + 1
-        raise ValueError(f"{path}, line {line}: a NUL character; {wrong}")
-    rows = []
-    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-        reader = csv.reader(file)
-        try:
-            for row in reader:
-                number = reader.line_num
-                if any("\0" in cell for cell in row):
-                    raise ValueError(f"{path}, line {number}: a NUL character; {wrong}")
-                header = [cell.strip().lower() for cell in row] == ["path", "label"]
-                if not row or (number == 1 and header):
-                    continue
-                if len(row) != 2 or not row[0].strip() or not row[1].strip():
-                    raise ValueError(f"{path}, line {number}: expected 'path,label', got {row}")
-                rows.append((row[1].strip(), _listed(path.parent, row[0])))
-        except csv.Error as error:
-            raise ValueError(f"{path}, line {reader.line_num}: {error}; {wrong}") from error
-    if not rows:
-        raise ValueError(f"{path}: no path,label rows")
-    rows.sort()
-    return [path for _, path in rows], [label for label, _ in rows]
-
-
-def _listed(folder: Path, name: str) -> str:
-    """Return the path of a listed file; blanks around the name count if such a file exists."""
-    exact = os.path.join(folder, name)
-    return exact if os.path.exists(exact) else os.path.join(folder, name.strip())

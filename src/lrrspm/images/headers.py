@@ -24,7 +24,15 @@ _MAX_SEGMENTS = 100_000
 # length field.
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
 _SCAN, _END, _APP1 = 0xDA, 0xD9, 0xE1
+_SEQUENTIAL = (0xC0, 0xC1)
 _SCAN_START, _EXIF = b"\xff\xda", b"Exif\0\0"
+
+# Bytes of the list of brands that an ISO media file begins with, and brands of images.
+_BRANDS = 128
+_KINDS = {
+    "AVIF": (b"avif", b"avis"),
+    "HEIF": (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"),
+}
 
 # Entries of the first TIFF directory, as in libtiff, and of others; values of one tag (a strip per
 # row, four planes) and of all; and fractions, which Pillow makes objects of.
@@ -40,17 +48,50 @@ _FRACTIONS = (5, 10)
 _UNITS = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
 
 
-def check_headers(file: BoundedFile) -> bool:
-    """Refuse a JPEG or TIFF file that would take too much to open; return True for a JPEG."""
-    start = file.file.read(4)
+def check_headers(file: BoundedFile) -> str | None:
+    """Refuse a JPEG or TIFF file that would take too much to open.
+
+    Returns "JPEG", "HEIF" or "AVIF" for a file that begins like one, else None.
+    """
+    start = file.file.read(_BRANDS)
     file.seek(0)
-    jpeg = start.startswith(b"\xff\xd8\xff")
-    if jpeg:
+    kind = None
+    if start.startswith(b"\xff\xd8\xff"):
+        kind = "JPEG"
         _check_jpeg(file)
     elif start.startswith((b"II", b"MM")):
         _check_tiff(file)
+    elif start[4:8] == b"ftyp":
+        kind = _brand(start)
     file.seek(0)
-    return jpeg
+    return kind
+
+
+def _brand(start: bytes) -> str | None:
+    """Return the kind of an ISO media file: its major brand may be one that both kinds have."""
+    end = int.from_bytes(start[:4])
+    brands = [start[8:12], *(start[i : i + 4] for i in range(16, min(end, len(start)), 4))]
+    kinds = (kind for brand in brands for kind, known in _KINDS.items() if brand in known)
+    return next(kinds, None)
+
+
+def is_one_scan(file: BoundedFile) -> bool:
+    """Return True for a JPEG that is decoded row by row.
+
+    The coefficients of one that is progressive, or has a scan per color, are all
+    in memory until the last scan: 2 bytes each, also where pixels are reduced.
+    """
+    colors = 0
+    place = file.tell()
+    try:
+        for marker, head in _segments(file):
+            if marker in _SEQUENTIAL and len(head) == 6:
+                colors = head[5]
+            if marker == _SCAN:
+                return 0 < colors == head[0]
+        return False
+    finally:
+        file.seek(place)
 
 
 def _check_jpeg(file: BoundedFile) -> None:

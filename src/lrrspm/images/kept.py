@@ -6,11 +6,16 @@ import os
 import threading
 from typing import NamedTuple
 
+import numpy as np
+
 from .._support.files import file_signature
 from .bounded import Source
 from .decoding import Decoded, decode
 
 _MOST = 2**29
+# Blocks this large go back to the system when their last image is given out. Small
+# arrays would leave holes in the heap that vectors are too long for.
+_BLOCK = 2**26
 
 
 class _Kept(NamedTuple):
@@ -35,6 +40,7 @@ class KeptImages:
         self._free = most
         self._closed = False
         self._images: dict[tuple[str, int | None], _Kept] = {}
+        self._block = np.empty(0, np.uint8)
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[KeptImages], tuple[int]]:
@@ -43,6 +49,7 @@ class KeptImages:
     def close(self) -> None:
         """End the first pass: from now on images are given out once, and no more are kept."""
         self._closed = True
+        self._block = self._block[:0].copy()
 
     def decode(self, source: Source, max_side: int | None, color: bool) -> Decoded:
         """Decode a file as :func:`lrrspm.images.decoding.decode` does, if it is not here.
@@ -63,11 +70,17 @@ class KeptImages:
 
     def _keep(self, name: tuple[str, int | None], kept: _Kept) -> None:
         self._take(name)
-        size = kept.decoded.pixels.nbytes
+        pixels = kept.decoded.pixels
         with self._lock:
-            if size <= self._free:
-                self._images[name] = kept
-                self._free -= size
+            if pixels.nbytes > self._free:
+                return
+            if pixels.nbytes > len(self._block):
+                self._block = np.empty(max(_BLOCK, pixels.nbytes), np.uint8)
+            place, self._block = np.split(self._block, [pixels.nbytes])
+            own = place.reshape(pixels.shape)
+            own[:] = pixels
+            self._images[name] = kept._replace(decoded=kept.decoded._replace(pixels=own))
+            self._free -= pixels.nbytes
 
     def _take(self, name: tuple[str, int | None]) -> _Kept | None:
         with self._lock:

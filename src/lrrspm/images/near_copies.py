@@ -8,6 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support.parallel import ordered_map, workers
+from .._support.stages import Stages
+from .bounded import ImageError
+from .decoding import opened, upright
 from .digests import group_copies
 
 ALIKE = 0.8
@@ -26,6 +30,10 @@ _CELLS = 12
 # A step of fewer levels, of 255, may be noise; with fewer steps, of 288, an image says too
 # little: figures on a plain background.
 _STEP, _STEPS = 2, 48
+STEPS, CELLS = 2 * _CELLS * _CELLS, _CELLS * (_CELLS + 1)
+"""Values of a pattern: steps, and cells."""
+# Longer side that is enough to measure a pattern: a large JPEG is decoded at a fraction.
+_SIDE = 2 * (_CELLS + 1)
 # Patterns compared with all others at a time.
 _BLOCK = 192
 
@@ -56,6 +64,28 @@ def brightness_pattern(gray: NDArray[np.uint8]) -> Pattern | None:
         return None
     cells = across.ravel() - across.mean()
     return Pattern(steps, (cells / np.linalg.norm(cells)).astype(np.float32))
+
+
+def read_patterns(
+    paths: Sequence[str], n_jobs: int | None = None, stages: Stages | None = None
+) -> list[Pattern | None]:
+    """Measure the :func:`brightness_pattern` of each file; None for those that cannot be read.
+
+    A JPEG is decoded at as little as 52 pixels, 0.5 ms for one of 256 x 256.
+    """
+    stages = stages or Stages()
+    with workers(n_jobs) as executor:
+        return list(
+            stages.track("comparing images", ordered_map(_read, paths, executor), len(paths))
+        )
+
+
+def _read(path: str) -> Pattern | None:
+    try:
+        with opened(path, _SIDE) as found:
+            return brightness_pattern(upright(found).pixels)
+    except ImageError:
+        return None
 
 
 def _cell_means(gray: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.float64]:

@@ -13,9 +13,21 @@ from PIL import Image
 from .. import config
 from .._support.loops import compiled
 from .bounded import Source
-from .decoding import decode, opened, orientation, strips, turned, weigh_colors
+from .decoding import (
+    Opened,
+    decode,
+    opened,
+    orientation,
+    strips,
+    turned,
+    upright,
+    weigh_colors,
+)
 from .kept import KeptImages
 from .resizing import shrink
+
+AnyImage = Source | NDArray[Any] | Image.Image
+"""A path, an open binary file, an array of shape (h, w) or (h, w, 3), or an image of Pillow."""
 
 _COLORED = np.float32(0.1)
 
@@ -32,7 +44,7 @@ class Pixels(NamedTuple):
 
 
 def read_pixels(
-    image: Source | NDArray[Any],
+    image: AnyImage,
     max_side: int | None,
     gray: bool = True,
     color: bool = False,
@@ -42,7 +54,7 @@ def read_pixels(
 
     Parameters
     ----------
-    image : path, binary file or array of shape (h, w) or (h, w, 3)
+    image : path, binary file, array of shape (h, w) or (h, w, 3), or image of Pillow
         Arrays are float in [0, 1] or uint8.
     max_side : int or None
         See :func:`read_image`.
@@ -57,16 +69,16 @@ def read_pixels(
     :func:`read_image`; gray of float arrays is the plain weighted sum.
     """
     reduction, excess = 1, (0.0, 0.0)
-    if isinstance(image, np.ndarray):
-        pixels = as_pixels(image)
+    if isinstance(image, (np.ndarray, Image.Image)):
+        pixels = as_pixels(_plain(image))
         shape = (pixels.shape[0], pixels.shape[1])
     elif isinstance(image, (str, os.PathLike)) or hasattr(image, "seek"):
         found = (decode if kept is None else kept.decode)(image, max_side, color)
         pixels, shape, reduction, excess = found
     else:
         raise TypeError(
-            "expected one image: a path, an array of shape (h, w) or (h, w, 3) or a binary file, "
-            f"got {type(image).__name__}"
+            "expected one image: a path, an array of shape (h, w) or (h, w, 3), an image of Pillow "
+            f"or a binary file, got {type(image).__name__}"
         )
 
     def scale(plane: NDArray[Any]) -> NDArray[np.float32]:
@@ -96,8 +108,8 @@ def read_image(
     Parameters
     ----------
     path : path
-        A JPEG, PNG, WebP, BMP, TIFF, GIF (first frame) or PGM/PPM file; the
-        content decides, not the name.
+        A JPEG, PNG, WebP, BMP, TIFF, GIF (first frame), PGM/PPM or AVIF file,
+        or HEIC with the extra ``heif``; the content decides, not the name.
     max_side : int or None
         An image whose longer side is over this is shrunk by
         ``s = max_side / longer side``; smaller ones stay as they are. None
@@ -210,19 +222,49 @@ def _weigh(pixels: NDArray[Any]) -> NDArray[Any]:
     return 0.2989 * pixels[..., 0] + 0.5870 * pixels[..., 1] + 0.1140 * pixels[..., 2]
 
 
-def check_images(X: Iterable[Source | NDArray[Any]]) -> list[Source | NDArray[Any]]:
-    """Return a list of images; a single path or array is most likely a slip."""
+def check_images(X: Iterable[Any]) -> list[Source | NDArray[Any]]:
+    """Return a list of paths and arrays; a single path or array is most likely a slip.
+
+    Images of Pillow become arrays.
+    """
     if isinstance(X, (str, os.PathLike)):
         raise ValueError(f"expected a list of images, got one path: {os.fspath(X)}")
-    if getattr(X, "ndim", 1) == 2:  # one image, or a data frame
+    if isinstance(X, Image.Image) or getattr(X, "ndim", 1) == 2:  # one image, or a data frame
         raise ValueError("expected a list of images, got one array; put it in a list")
-    images = list(X)
+    images = [_plain(image) for image in X]
     if not images:
         raise ValueError("no images were given")
     for image in images:
         if not isinstance(image, (str, os.PathLike, np.ndarray)):
             raise TypeError(
-                f"an image is a path or an array of shape (h, w) or (h, w, 3), "
+                "an image is a path, an array of shape (h, w) or (h, w, 3) or an image of Pillow, "
                 f"got {type(image).__name__}"
             )
     return images
+
+
+def list_images(X: Any) -> list[Source | NDArray[Any]]:
+    """Return a list of images, as :func:`check_images` does; one image is a list of one.
+
+    An array of shape (h, w) or (h, w, 3) is one image; (n, h, w) and (n, h, w, 3) are n.
+    """
+    if isinstance(X, np.ndarray) and X.ndim == 3 and X.shape[2] in (1, 2, 4):
+        # Most likely one image with transparency, not many that are 4 pixels wide.
+        raise ValueError(
+            f"expected an image of shape (h, w) or (h, w, 3), got an array of shape {X.shape}"
+        )
+    single = isinstance(X, (str, os.PathLike, Image.Image)) or (
+        isinstance(X, np.ndarray) and (X.ndim == 2 or (X.ndim == 3 and X.shape[2] == 3))
+    )
+    return check_images([X] if single else X)
+
+
+def _plain(image: Any) -> Any:
+    """Return an image of Pillow as an array, anything else as it is."""
+    if not isinstance(image, Image.Image):
+        return image
+    try:
+        image.load()  # which turns some images upright
+        return upright(Opened(image, 1, image.size), color=True).pixels
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"the image of Pillow cannot be read: {error}") from error

@@ -11,14 +11,17 @@ from .checks import (
     pack_weights,
 )
 from .container import ModelFile, ModelFileError, open_model, read_description, write_model
-from .parts import MissingPackageError, check_restorable, fill, pack, restore
+from .parts import MissingPackageError, check_restorable, fill, fitted_places, pack, restore
+from .trained_on import DIGESTS, check_digests, label_digests, pack_digests
 
 __all__ = [
+    "DIGESTS",
     "MissingPackageError",
     "ModelFile",
     "ModelFileError",
     "check_class_weight",
     "check_classes",
+    "check_digests",
     "check_familiar",
     "check_labels",
     "check_restorable",
@@ -27,8 +30,11 @@ __all__ = [
     "describe_model",
     "describe_parameters",
     "fill",
+    "fitted_places",
+    "label_digests",
     "open_model",
     "pack",
+    "pack_digests",
     "pack_weights",
     "read_description",
     "restore",

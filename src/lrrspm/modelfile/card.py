@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from .container import read_description
-from .parts import as_json
+from .parts import as_json, fitted_places
 
 if TYPE_CHECKING:
     from ..classifier import ImageClassifier
@@ -28,8 +28,12 @@ def describe_model(path: str | os.PathLike[str], classifier: ImageClassifier) ->
 
 def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
     """List every parameter of a classifier and its parts, as JSON takes it."""
-    fitted = getattr(classifier, "features_", None)
-    channels = classifier.new_channels() if fitted is None else fitted.channels_
+    features = getattr(classifier, "features_", None)
+    given = classifier.new_channels() if features is None else features.new_channels()
+    fitted, left_out = {}, {}
+    if features is not None:
+        fitted = dict(zip(fitted_places(features), features.channels_, strict=True))
+        left_out = features.left_out_
     return {
         "method": classifier.method_name,
         "C": classifier.C,
@@ -41,15 +45,16 @@ def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
                 "descriptor": _part(channel.descriptor),
                 "encoder": {
                     **_part(channel.encoder),
-                    **({} if fitted is None else {"atoms": channel.encoder_.n_atoms}),
+                    **({"atoms": fitted[place].encoder_.n_atoms} if place in fitted else {}),
                 },
                 "pooling": _part(channel.pooling),
                 **({} if channel.projection is None else {"projection": _part(channel.projection)}),
                 "levels": as_json(channel.levels),
-                "weight": channel.weight,
+                "weight": fitted[place].weight if place in fitted else channel.weight,
                 **({} if channel.when is None else {"when": channel.when}),
+                **({"left_out": left_out[place]} if place in left_out else {}),
             }
-            for channel in channels
+            for place, channel in enumerate(given)
         ],
     }
 

@@ -112,11 +112,13 @@ def read_description(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _check_header_length(path: Path) -> None:
     with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
+        start = file.read(9)
+    length = int.from_bytes(start[:8], "little")
     if length > MAX_HEADER:
-        raise ModelFileError(
-            f"{path}: {_guess(path)} (header of {length:,} bytes, at most {MAX_HEADER:,} are read)"
-        )
+        # In another kind of file the number means nothing.
+        ours = start.endswith(b"{")
+        size = f" (header of {length:,} bytes, at most {MAX_HEADER:,} are read)" if ours else ""
+        raise ModelFileError(f"{path}: {_guess(path)}{size}")
 
 
 def _describe(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
@@ -165,4 +167,6 @@ def _guess(path: Path) -> str:
         return "a truncated or damaged model file"
     if start[:1] == b"\x80" or start[:2] == b"PK":
         return "looks like a pickle or an archive, not an lrrspm model; it was not opened"
+    if all(byte in b"\t\r\n" or byte >= 32 for byte in start):
+        return "a text file, not an lrrspm model"
     return "not an lrrspm model"

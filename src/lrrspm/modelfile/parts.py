@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,11 @@ from .container import Tensor
 
 _SVMS: dict[str, type[SVM]] = {"KernelSVM": KernelSVM, "LinearSVM": LinearSVM}
 _KINDS = {"descriptor": "descriptors", "encoder": "encoders", "pooling": "poolings"}
+_OPTIONAL_KEYS = {"projection", "when", "left_out", "learns_weight"}
 _PART_KEYS = {"name", "parameters", "package", "codebook_given"}
 _FEATURES = ("max_side", "n_samples", "random_state")
 _MOST_CHANNELS = 64
+_LONGEST_REASON = 200
 
 
 class Packed(NamedTuple):
@@ -38,13 +40,19 @@ class UnsavableError(ValueError):
 
 def pack(features: SpatialPyramidFeatures, svm: SVM) -> Packed:
     """Describe fitted features and a fitted SVM; refuse what could not be restored."""
-    description, requires = _describe_all(features, features.channels_, svm)
+    description, requires = _describe_all(features, svm, features.left_out_)
     arrays = {f"svm.{_plain_name(name)}": getattr(svm, name) for name in svm.derived}
-    for place, channel in enumerate(features.channels_):
+    for place, channel in zip(fitted_places(features), features.channels_, strict=True):
         for part, prefix in _owners(place, channel.encoder_, channel.pooling_, channel.projection_):
             for name in part.derived:
                 arrays[prefix + _plain_name(name)] = getattr(part, name)
     return Packed(description, arrays, requires)
+
+
+def fitted_places(features: SpatialPyramidFeatures) -> list[int]:
+    """Return the places of fitted channels among those given."""
+    given = range(len(features.channels or [None]))
+    return [place for place in given if place not in features.left_out_]
 
 
 def check_restorable(features: SpatialPyramidFeatures, svm: SVM, saved: bool = False) -> None:
@@ -54,7 +62,7 @@ def check_restorable(features: SpatialPyramidFeatures, svm: SVM, saved: bool = F
     can be used.
     """
     try:
-        description, _ = _describe_all(features, features.new_channels(), svm)
+        description, _ = _describe_all(features, svm)
     except UnsavableError:
         if saved:
             raise
@@ -67,7 +75,7 @@ def check_restorable(features: SpatialPyramidFeatures, svm: SVM, saved: bool = F
 
 
 def _describe_all(
-    features: SpatialPyramidFeatures, channels: Sequence[Channel], svm: SVM
+    features: SpatialPyramidFeatures, svm: SVM, left_out: Mapping[int, str] | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Describe features and SVM, fitted or not; also return the packages that they need."""
     if not features.reads_plainly:
@@ -77,18 +85,30 @@ def _describe_all(
         )
     requires: dict[str, str] = {}
     listed = []
-    for channel in channels:
+    weights = {}
+    if left_out is not None:
+        fitted = zip(fitted_places(features), features.channels_, strict=True)
+        weights = {place: channel.weight for place, channel in fitted}
+    for place, channel in enumerate(features.new_channels()):
         described: dict[str, Any] = {"levels": as_json(channel.pyramid.levels)}
-        described["weight"] = float(channel.weight)
+        described["weight"] = float(weights.get(place, channel.weight or 1.0))
+        if channel.weight is None:
+            described["learns_weight"] = True
         for role, kind in _KINDS.items():
             described[role] = _describe(kind, getattr(channel, role), requires)
         if channel.projection is not None:
             described["projection"] = _describe("projections", channel.projection, requires)
+        if channel.when is not None:
+            described["when"] = channel.when
+        if left_out and place in left_out:
+            described["left_out"] = left_out[place]
         listed.append(described)
     parameters = features.get_params(deep=False)
-    svm_parameters = {"C": as_json(svm.C)} | (
-        {"kernel": svm.kernel} if isinstance(svm, KernelSVM) else {}
-    )
+    svm_parameters = {"C": as_json(svm.C)}
+    if isinstance(svm, KernelSVM):
+        svm_parameters["kernel"] = svm.kernel
+    elif svm.loss != LinearSVM().loss:  # other files are as they were before there was a choice
+        svm_parameters["loss"] = svm.loss
     description = {
         **{name: as_json(parameters[name]) for name in _FEATURES},
         "channels": listed,
@@ -171,9 +191,17 @@ def restore(description: dict[str, Any]) -> Restored:
     channels = [_restore_channel(one) for one in listed]
     features = SpatialPyramidFeatures(channels, **given)
     features.check_parameters()
+    for channel, one in zip(channels, listed, strict=True):
+        if "learns_weight" in one:
+            channel.weight = None
+    features.left_out_ = {i: one["left_out"] for i, one in enumerate(listed) if "left_out" in one}
     svm = description["svm"]
     made = _SVMS[svm["name"]]()
-    expected = {"C": made.C} | ({"kernel": made.kernel} if isinstance(made, KernelSVM) else {})
+    expected: dict[str, Any] = {"C": made.C}
+    if isinstance(made, KernelSVM):
+        expected["kernel"] = made.kernel
+    elif "loss" in svm["parameters"]:
+        expected["loss"] = made.loss
     parameters = check_kinds(svm["parameters"], expected)
     made.set_params(**parameters, random_state=given["random_state"])
     made.check_parameters()
@@ -181,19 +209,25 @@ def restore(description: dict[str, Any]) -> Restored:
 
 
 def _restore_channel(described: dict[str, Any]) -> Channel:
-    if set(described) - {"projection"} != {*_KINDS, "levels", "weight"}:
+    if set(described) - _OPTIONAL_KEYS != {*_KINDS, "levels", "weight"}:
         raise ValueError(f"a channel has the keys {sorted(described)}")
-    levels, weight = described["levels"], described["weight"]
+    levels, weight, when = described["levels"], described["weight"], described.get("when")
     if not isinstance(levels, list) or not 1 <= len(levels) <= 64:
         raise ValueError("levels must be a list of 1 to 64 numbers")
     flat = [n for one in levels for n in (one if isinstance(one, list) else [one])]
     if any(type(n) is not int for n in flat) or type(weight) not in (int, float):
         raise ValueError(f"levels are {str(levels)[:100]}, the weight is {weight!r}")
+    if described.get("learns_weight", True) is not True:
+        raise ValueError(f"learns_weight is {described['learns_weight']!r:.100}")
+    if "left_out" in described:
+        why = described["left_out"]
+        if when is None or not isinstance(why, str) or len(why) > _LONGEST_REASON:
+            raise ValueError(f"a channel for {when!r:.100} is left out: {why!r:.100}")
     parts = {role: _restore_part(kind, described[role]) for role, kind in _KINDS.items()}
     if "projection" in described:
         parts["projection"] = _restore_part("projections", described["projection"])
     grids = SpatialPyramid(tuple(levels)).levels
-    return Channel(**parts, levels=grids, weight=float(weight))
+    return Channel(**parts, levels=grids, weight=float(weight), when=when)
 
 
 def _restore_part(kind: str, described: dict[str, Any]) -> Any:
@@ -231,16 +265,19 @@ def fill(
     tensors: dict[str, Tensor],
     classes: NDArray[Any],
     read: Any,
-) -> None:
-    """Check names, kinds and shapes of all arrays, then read them and put them in place."""
+) -> dict[str, NDArray[Any]]:
+    """Check names, kinds and shapes of arrays, then read all, put these in place, and return all.
+
+    ``tensors`` are those of features and SVM.
+    """
     features, svm = restored
-    channels = features.new_channels()
+    given = features.new_channels()
+    channels = {place: given[place] for place in fitted_places(features)}
     sizes: dict[str, int] = {"c": 1 if len(classes) == 2 else len(classes)}
     letters: dict[str, tuple[str, dict[str, int]]] = {}
-    own: list[dict[str, int]] = []
-    for place, channel in enumerate(channels):
-        known = known_sizes(channel)
-        own.append(known)
+    own: dict[int, dict[str, int]] = {}
+    for place, channel in channels.items():
+        own[place] = known = known_sizes(channel)
         for part, prefix in _owners(place, channel.encoder, channel.pooling, channel.projection):
             for name, shape in part.derived.items():
                 letters[prefix + _plain_name(name)] = (shape, known)
@@ -250,11 +287,12 @@ def fill(
         raise ValueError(f"it has the arrays {sorted(tensors)[:20]}, expected {sorted(letters)}")
     for name, (shape, known) in letters.items():
         _check_shape(name, tensors[name], shape, known)
-    if any("k" not in known for known in own):
+    if any("k" not in known for known in own.values()):
         raise ValueError("an encoder without atoms")
     width = sum(
-        SpatialPyramid(channel.levels).n_cells * channel.pooling.width(known["k"], known["m"])
-        for channel, known in zip(channels, own, strict=True)
+        SpatialPyramid(channel.levels).n_cells
+        * channel.pooling.width(own[place]["k"], own[place]["m"])
+        for place, channel in channels.items()
     )
     if sizes["d"] != width:
         raise ValueError(f"the SVM has {sizes['d']} columns, the features {width}")
@@ -263,13 +301,15 @@ def fill(
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise ValueError(f"{name} has values that are not finite numbers")
-    for place, (channel, known) in enumerate(zip(channels, own, strict=True)):
+    for place, channel in channels.items():
         encoder = channel.encoder
+        channel.when = None  # decided
+        channel.weight = float(description["channels"][place]["weight"])
         for part, prefix in _owners(place, encoder, channel.pooling, channel.projection):
             for name in part.derived:
                 setattr(part, name, arrays[prefix + _plain_name(name)])
         channel.pooling.check_fitted()
-        encoder.n_features_in_ = known["m"]
+        encoder.n_features_in_ = own[place]["m"]
         if description["channels"][place]["encoder"].get("codebook_given"):
             assert features.channels is not None
             for template in (encoder, features.channels[place].encoder):
@@ -277,11 +317,12 @@ def fill(
         encoder.ready()
         channel.encoder_, channel.pooling_ = encoder, channel.pooling
         channel.projection_ = channel.projection
-    features.channels_ = channels
+    features.channels_ = list(channels.values())
     for name in svm.derived:
         setattr(svm, name, arrays[f"svm.{_plain_name(name)}"])
     svm.classes_ = classes
     svm.n_features_in_ = width
+    return arrays
 
 
 def _check_shape(name: str, tensor: Tensor, letters: str, known: dict[str, int]) -> None:

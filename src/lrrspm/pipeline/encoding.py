@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,12 +52,15 @@ def encode_images(
     skip: bool = False,
     store: FeatureStore | None = None,
     kept: KeptImages | None = None,
+    inspect: Callable[[int, list[NDArray[Any]]], None] | None = None,
 ) -> Encoded:
     """Compute vectors of images for several fitted features, reading each image once.
 
     With ``skip``, images that cannot be read are left out; without, the first
     one raises. A ``store`` of None is that of the first features' ``cache``.
-    Files are taken from ``kept`` if they are there.
+    Files are taken from ``kept`` if they are there. Where there are several channels
+    and nothing was skipped, ``inspect`` is called with the number of the features and
+    the channels' vectors before they are weighed; it may change the channels' weights.
     """
     stores = Stores(features, store)
     sources = Sources(kept)
@@ -84,6 +87,8 @@ def encode_images(
     seconds = []
     for number, feature in enumerate(features):
         own = [c for c, column in enumerate(columns) if column.owner == number]
+        if inspect is not None and len(own) > 1 and not skipped:
+            inspect(number, [columns[c].matrix for c in own])
         for c, scale in zip(own, feature.scales, strict=True):
             if len(own) > 1:
                 columns[c].weigh(scale)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, column_or_1d
 
 from .._support.stages import Stages
+from .._support.text import plural
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
 from ..encoders import CodebookEncoder, Encoder, Progress
 from ..images import KeptImages
@@ -69,8 +70,8 @@ def fit_features(
             plan.look_up(stores.of(plan.owner), codebooks, digests)
     skipped: dict[int, str] = {}
     try:
-        if skip and stores.main.active:
-            skipped = unreadable.try_again(features[0], images, digests, engine)
+        if skip:
+            skipped = unreadable.try_first(features[0], images, digests, engine)
         if not skipped:
             _sample(plans, sources, images, digests, stores, engine, stages, skip, skipped)
     finally:
@@ -81,6 +82,7 @@ def fit_features(
     if skipped:
         return skipped
     # The sample of a plan that is left out stays in the store: it tells why.
+    left_out = [plan for plan in plans if not plan.called_for]
     plans = [plan for plan in plans if plan.called_for]
     with stages.timed("codebook"):
         for number, plan in enumerate(plans, start=1):
@@ -92,7 +94,11 @@ def fit_features(
         for c, channel in fitted.items():
             channel.encoder = templates[c].encoder  # as it was given, without our seed
             channel.when = None  # decided
+            channel.weight = 1.0 if channel.weight is None else channel.weight
         feature.channels_ = [fitted[c] for c in sorted(fitted)]
+        feature.left_out_ = {
+            c: plan.lacks for plan in left_out for o, c, _ in plan.channels if o == number
+        }
     return {}
 
 
@@ -215,6 +221,12 @@ class _Plan:
         """False for a plan of colors if less than half of its images have color."""
         # Codebooks are learned, and so found in a store, only for plans that were called for.
         return self.complete or 2 * len(self.sources) >= len(self.draw.places)
+
+    @property
+    def lacks(self) -> str:
+        """Why a plan is not called for."""
+        images = plural(len(self.draw.places), "training image")
+        return f"only {len(self.sources):,} of {images} have color"
 
     def take(self, index: int, values: NDArray[np.float32]) -> None:
         """Add the descriptors that were drawn from one image, if any."""

@@ -1,7 +1,8 @@
-"""Images that cannot be read: remembered, and tried first the next time."""
+"""Images that cannot be read: tried before the others, and remembered."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from .._support.parallel import ordered_map
 from ..cache import FeatureStore, Form
-from ..images import ImageError
+from ..images import ImageError, looks_damaged
 from .chunks import compile_reading
 from .engines import Engine
 
@@ -21,6 +22,7 @@ class Unreadable:
     """The reasons why images could not be read, kept in a store."""
 
     def __init__(self, store: FeatureStore) -> None:
+        self._active = store.active
         about = {"what": "reasons"} if store.active else None
         self._shelf = store.shelf("unreadable", about, Form(("U8",), (range(2**20),)))
 
@@ -31,20 +33,29 @@ class Unreadable:
             self._shelf.put(digests[index], np.frombuffer(text, np.uint8))
         self._shelf.flush()
 
-    def try_again(
+    def try_first(
         self,
         features: SpatialPyramidFeatures,
         images: Sequence[Image],
         digests: Sequence[str | None],
         engine: Engine,
     ) -> dict[int, str]:
-        """Read what could not be read before, and return what still cannot.
+        """Read files that look damaged or could not be read before; return what cannot be read.
 
         Reading decides, not the store: a disk may have failed once. It comes
         first, so that no work is started that these images would spoil.
         """
-        known = {None, *(name for name, _ in self._shelf.fetch(digests))}
-        suspects = [index for index, digest in enumerate(digests) if digest in known]
+        known = {None, *(name for name, _ in self._shelf.fetch(digests))} if self._active else set()
+
+        def suspect(index: int) -> bool:
+            if digests[index] in known:
+                return True
+            image = images[index]
+            return isinstance(image, (str, os.PathLike)) and looks_damaged(image)
+
+        everything = range(len(images))
+        found = ordered_map(suspect, everything, engine.threads)
+        suspects = [index for index, doubtful in zip(everything, found, strict=True) if doubtful]
         if suspects:
             compile_reading()
 
@@ -55,5 +66,5 @@ class Unreadable:
                 return error.reason
             return None
 
-        found = zip(suspects, ordered_map(reason, suspects, engine.threads), strict=True)
-        return {index: text for index, text in found if text is not None}
+        reasons = ordered_map(reason, suspects, engine.threads)
+        return {i: text for i, text in zip(suspects, reasons, strict=True) if text is not None}

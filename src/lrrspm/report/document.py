@@ -15,18 +15,21 @@ from .._support.environment import describe_environment, short_commit
 from .._support.files import write_atomically
 from .._support.stages import Stages
 from .._support.text import plural
+from ..evaluation.certainty import Certainty
 from ..evaluation.results import Evaluation, Skipped
 from ..images import KINDS, Finding
 from .draw import AGAINST, FOR
 from .matrix import confused_pairs, lay_out
 from .mistakes import show
-from .page import render
+from .page import render, script
+from .plots import calibration_plot, confidence_rows, risk_plot
 
 _PAIRS = 15
 # How many findings of a kind, paths of a finding, and skipped images are listed.
 _FINDINGS, _PATHS, _SKIPPED = 10, 4, 50
 
 _STAGES = {
+    "compare": "looking for near copies",
     "restart": "lost when unreadable images turned up",
     "store": "looking up results in the cache",
     "read": "reading and decoding images",
@@ -49,6 +52,7 @@ _HEADINGS = {
     "classes": "Classes, weakest first",
     "pairs": "Most confused pairs",
     "matrix": "Confusion matrix",
+    "confidence": "Answering only when sure",
     "mistakes": "Most confident mistakes",
     "costs": "Time and memory",
     "images": "Images",
@@ -94,11 +98,12 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
     shown = [_evaluation(name, found, run.stages) for name, found in ranked]
     headings = dict(_HEADINGS)
     if len(ranked) > 1:
-        headings["best"] = f"Best method: {ranked[0][0]}"
+        headings["best"] = _best(ranked)
         contents = ["methods", "best", "others"]
     else:
-        parts = ["classes", "pairs", "matrix", "mistakes"]
-        contents = [name for name in parts if shown and (name != "pairs" or shown[0]["pairs"])]
+        parts = ["classes", "confidence", "pairs", "matrix", "mistakes"]
+        # A report without mistakes says so.
+        contents = [name for name in parts if shown and (name == "mistakes" or shown[0][name])]
     counts = run.audit["counts"]
     return render(
         "report.html",
@@ -119,7 +124,17 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
         environment=_environment(),
         color_for=FOR,
         color_against=AGAINST,
+        **script("sort.js"),
     )
+
+
+def _best(ranked: Sequence[tuple[str, Evaluation]]) -> str:
+    """Name the best method, and those whose accuracy is shown as the same number."""
+    most = f"{ranked[0][1].mean:.2f}"
+    first, *others = [name for name, found in ranked if f"{found.mean:.2f}" == most]
+    if not others:
+        return f"Best method: {first}"
+    return f"Best methods: {', '.join([first, *others])} are equal; this is {first}"
 
 
 def _evaluation(name: str, found: Evaluation, stages: Stages) -> dict[str, Any]:
@@ -130,12 +145,26 @@ def _evaluation(name: str, found: Evaluation, stages: Stages) -> dict[str, Any]:
         "several": len(found.confusions) > 1,
         "facts": list(_facts(found)),
         "classes": list(_classes(found)),
+        "confidence": _confidence(found.certainty),
+        "calibrated": found.certainty is None or found.certainty.calibrated,
         "pairs": [
             (pair.label, pair.predicted, f"{pair.share:.1f}", pair.n_images)
             for pair in confused_pairs(found, _PAIRS)
         ],
         "matrix": lay_out(found),
         "mistakes": _mistakes(found, stages) if found.mistakes else [],
+    }
+
+
+def _confidence(certainty: Certainty | None) -> dict[str, Any] | None:
+    """Return how right answers are from some confidence on, and how far probabilities are off."""
+    if certainty is None:
+        return None
+    return {
+        "rows": confidence_rows(certainty),
+        "risk": risk_plot(certainty),
+        "calibration": calibration_plot(certainty) if certainty.calibrated else None,
+        "off": f"{100 * certainty.calibration_error:.1f}",
     }
 
 
@@ -158,7 +187,10 @@ def _facts(found: Evaluation) -> Iterator[tuple[str, str, str]]:
         basis = f"mean and standard deviation over {len(splits)} splits"
     else:
         few = tested < config.FEW_TESTED * len(counts)
-        basis = f"from {plural(tested, 'test image')}" + (", so a rough estimate" if few else "")
+        low, high = found.interval
+        basis = f"95 % interval {low:.1f} to {high:.1f}, from {plural(tested, 'test image')}" + (
+            ", so a rough estimate" if few else ""
+        )
     yield "accuracy", f"{_accuracy(found)} %", f"mean of the per-class accuracies; {basis}"
     if several:
         each = ", ".join(f"{value:.2f}" for value in splits)
@@ -167,6 +199,8 @@ def _facts(found: Evaluation) -> Iterator[tuple[str, str, str]]:
     together = ", all splits together" if several else ""
     share = f"{100 * correct / tested:.2f} % of the test images{together}"
     yield "correct predictions", f"{correct:,} of {tested:,}", share
+    means = f"{found.precision:.1f} and {found.f1:.1f} %"
+    yield "precision and F1", means, "means over the classes"
     per_class = found.per_class
     weakest = min(per_class, key=per_class.__getitem__)
     if per_class[weakest] < max(per_class.values()):
@@ -175,19 +209,22 @@ def _facts(found: Evaluation) -> Iterator[tuple[str, str, str]]:
 
 def _classes(found: Evaluation) -> Iterator[tuple[str | float, ...]]:
     """Yield a row per class, lowest accuracy first, classes that were not tested last."""
-    names, counts, per_class = found.class_names, found.confusion, found.per_class
+    names, counts, metrics = found.class_names, found.confusion, found.class_metrics
+    per_class = found.per_class
     for i in sorted(range(len(names)), key=lambda i: per_class.get(names[i], 101)):
         name, total = str(names[i]), int(counts[i].sum())
         if not total:
-            yield name, "not tested", "", "0", ""
+            yield name, "not tested", "", "", "", "0", ""
             continue
-        percent = per_class[names[i]]
+        recall = per_class[names[i]]
+        precision, f1 = (f"{value:.1f}" for value in metrics[names[i]][1:3])
         others = counts[i].copy()
         others[i] = 0
         worst = int(others.argmax())
         share = 100 * others[worst] / total
         confused = f"{names[worst]} ({share:.1f} %)" if others[worst] else ""
-        yield name, f"{percent:.1f}", percent, str(total // len(found.confusions)), confused
+        n_images = str(total // len(found.confusions))
+        yield name, f"{recall:.1f}", recall, precision, f1, n_images, confused
 
 
 def _compare(name: str, found: Evaluation) -> tuple[str | float, ...]:

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from .._support.files import write_atomically
+from .._support.text import percent
 from ..images import read_image
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ..evidence import Explanation
+    from ..evidence import Explanation, Ranked
 
 # Blue and orange differ for color-blind readers too; words say the same.
 FOR, AGAINST = "#1f6fb4", "#d1620a"
+_TRACK = "#eceeef"  # behind the bars, as on the page
 _STRONGEST = 0.85  # opacity: some of the image still shows through
 _PALE = 0.6  # opacity of the white over the image; the page of lrrspm serve does the same
 
@@ -54,9 +56,10 @@ def draw_explanation(
     path: str | os.PathLike[str],
     image: NDArray[np.uint8],
     explanation: Explanation,
-    ranked: Sequence[tuple[str, float]],
+    ranked: Sequence[Ranked],
+    calibrated: bool = True,
 ) -> None:
-    """Write a PNG of an image, the evidence over it, and the scores of the best classes.
+    """Write a PNG of an image, the evidence over it, and the probabilities of the best classes.
 
     Parameters
     ----------
@@ -64,8 +67,10 @@ def draw_explanation(
     image : array of shape (h, w, 3), uint8
     explanation : Explanation
         With a map of the image's shape.
-    ranked : sequence of (label, score)
+    ranked : sequence of Ranked
         The classes to show, best first.
+    calibrated : bool
+        False if the probabilities are not.
     """
     from matplotlib.figure import Figure
 
@@ -90,19 +95,21 @@ def draw_explanation(
         fontsize=9,
         parse_math=False,
     )
-    scores, key = right.subplots(2, 1, height_ratios=(12, 1))
-    _draw_scores(scores, ranked, _name(explanation.label))
+    chances, key = right.subplots(2, 1, height_ratios=(12, 1))
+    _draw_probabilities(chances, ranked, _name(explanation.label))
+    remark = "" if calibrated else ", not calibrated"
+    chances.set_title(f"probabilities{remark}", fontsize=9)
     _draw_key(key, limit)
     _save(figure, path)
 
 
-def _draw_scores(axis: Axes, ranked: Sequence[tuple[str, float]], chosen: str) -> None:
-    """Draw a bar per class, with name and score above it; the explained class is bold."""
-    values = [score for _, score in ranked]
-    places = range(len(values))
-    axis.barh(places, values, height=0.3, color=[FOR if v > 0 else AGAINST for v in values])
-    for place, (label, score) in zip(places, ranked, strict=True):
-        name = _name(label)
+def _draw_probabilities(axis: Axes, ranked: Sequence[Ranked], chosen: str) -> None:
+    """Draw a bar per class, name and probability above it; the explained class is bold."""
+    places = range(len(ranked))
+    axis.barh(places, 1, height=0.3, color=_TRACK)
+    axis.barh(places, [one.probability for one in ranked], height=0.3, color=FOR)
+    for place, one in zip(places, ranked, strict=True):
+        name = _name(one.label)
         weight = "bold" if name == chosen else "normal"
         above: dict[str, Any] = {
             "transform": axis.get_yaxis_transform(),
@@ -110,13 +117,10 @@ def _draw_scores(axis: Axes, ranked: Sequence[tuple[str, float]], chosen: str) -
             "fontweight": weight,
         }
         axis.text(0, place - 0.22, name, **above, parse_math=False)
-        axis.text(1, place - 0.22, f"{score:+.2f}", **above, ha="right")
-    axis.set_ylim(len(values) - 0.7, -0.7)
-    axis.axvline(0, color="0.3", linewidth=0.8)
-    axis.tick_params(axis="x", labelsize=7)
-    axis.set_yticks([])
-    axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.set_title("scores: above 0 means yes", fontsize=9)
+        axis.text(1, place - 0.22, percent(one.probability), **above, ha="right")
+    axis.set_xlim(0, 1)
+    axis.set_ylim(len(ranked) - 0.7, -0.7)
+    axis.set_axis_off()
 
 
 def _draw_key(axis: Axes, limit: float) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support.text import natural_key
 from ..evaluation.results import Evaluation
 from .draw import AGAINST, FOR
 
@@ -71,8 +72,11 @@ def confused_pairs(evaluation: Evaluation, most: int) -> list[Pair]:
 
 def lay_out(evaluation: Evaluation) -> Matrix:
     """Return the matrix in a form that suits its number of classes."""
-    names = [str(name) for name in evaluation.class_names]
-    counts = evaluation.confusion
+    order = sorted(
+        range(len(evaluation.class_names)), key=lambda i: natural_key(evaluation.class_names[i])
+    )
+    names = [str(evaluation.class_names[i]) for i in order]
+    counts = evaluation.confusion[np.ix_(order, order)]
     shares, size = _shares(counts), len(names)
     roomy, numbered = size <= ROOMY, size <= NUMBERED
     # Faint squares would be lost in a heat map.

@@ -7,6 +7,7 @@ from typing import Any
 
 from PIL import Image
 
+from .._support.text import percent
 from ..evaluation.mistakes import Mistake
 from ..images import ImageError, read_thumbnail
 from .draw import evidence_limit, lay_over
@@ -25,8 +26,8 @@ def show(mistake: Mistake) -> dict[str, Any]:
         "split": mistake.split,
         "label": str(mistake.label),
         "predicted": str(mistake.predicted),
-        "score": _signed(mistake.score),
-        "true_score": _signed(mistake.true_score),
+        "probability": percent(mistake.probability),
+        "true_probability": percent(mistake.true_probability),
         "error": "",
     }
     try:
@@ -37,15 +38,12 @@ def show(mistake: Mistake) -> dict[str, Any]:
     shape = (image.height, image.width)
     maps = [examined.explain(name, shape).map for name in (mistake.predicted, mistake.label)]
     limit = evidence_limit(*maps)
-    wrong, right = (_jpeg(lay_over(image, map, limit)) for map in maps)
-    return {**shown, "image": _jpeg(image), "wrong": wrong, "right": right}
+    wrong, right = (as_jpeg(lay_over(image, map, limit)) for map in maps)
+    return {**shown, "image": as_jpeg(image), "wrong": wrong, "right": right}
 
 
-def _signed(score: float) -> str:
-    return f"{score:+.2f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _jpeg(image: Image.Image) -> str:
+def as_jpeg(image: Image.Image) -> str:
+    """Return an image as an address that holds its JPEG."""
     content = io.BytesIO()
     image.save(content, "JPEG", quality=_QUALITY, optimize=True)
     return data_uri(content.getvalue(), "image/jpeg")

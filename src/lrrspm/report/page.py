@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -133,6 +134,15 @@ def render(template: str, **values: Any) -> str:
     file or class becomes markup or hides text.
     """
     return _environment().get_template(template).render(values)
+
+
+def script(name: str) -> dict[str, Markup | str]:
+    """Return a script among the templates, and the digest by which a page may run it alone."""
+    environment = _environment()
+    assert environment.loader is not None
+    source, *_ = environment.loader.get_source(environment, name)
+    digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+    return {"script": Markup(source), "script_digest": digest}
 
 
 @cache

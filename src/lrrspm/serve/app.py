@@ -15,6 +15,7 @@ from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 from .. import __version__
+from .corrections import Correction, Corrections, check_class
 from .errors import add_handlers
 from .middleware import LOOPBACK, SPOOL_BYTES, GuardMiddleware
 from .schemas import Error, ErrorItem, Evidence, ModelCard, Predictions
@@ -32,10 +33,14 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": Error, "description": "Server busy; try again"},
     507: {"model": Error, "description": "No disk space for uploads"},
 }
+_BINARY = {"type": "string", "format": "binary"}
 
 
 def create_app(
-    worker: Worker, hosts: Collection[str] = LOOPBACK, any_address: bool = False
+    worker: Worker,
+    hosts: Collection[str] = LOOPBACK,
+    any_address: bool = False,
+    corrections: Corrections | None = None,
 ) -> GuardMiddleware:
     """Return an ASGI application that serves a model.
 
@@ -44,6 +49,8 @@ def create_app(
     worker : Worker
     hosts, any_address
         See :class:`lrrspm.serve.middleware.GuardMiddleware`.
+    corrections : Corrections or None
+        Where to save images that people correct; None for nowhere.
     """
 
     @asynccontextmanager
@@ -62,6 +69,8 @@ def create_app(
     )
     add_handlers(app)
     _add_api(app, worker)
+    if corrections is not None:
+        _add_corrections(app, worker, corrections)
 
     app.get("/", include_in_schema=False)(lambda: FileResponse(_STATIC / "index.html"))
     app.get("/docs", include_in_schema=False)(lambda: FileResponse(_STATIC / "docs.html"))
@@ -96,8 +105,7 @@ def _add_api(app: FastAPI, worker: Worker) -> None:
     max_files = worker.limits.files
     app.router.route_class = _limited_route(max_files)
     MultiPartParser.spool_max_size = SPOOL_BYTES
-    binary = {"type": "string", "format": "binary"}
-    several = {"minItems": 1, "maxItems": max_files, "items": binary}
+    several = {"minItems": 1, "maxItems": max_files, "items": _BINARY}
 
     @app.post("/api/predict", responses=_ERRORS)
     async def predict(
@@ -117,7 +125,7 @@ def _add_api(app: FastAPI, worker: Worker) -> None:
 
     @app.post("/api/explain", responses=_ERRORS)
     async def explain(
-        file: Annotated[UploadFile, File(description="Image.", json_schema_extra=binary)],
+        file: Annotated[UploadFile, File(description="Image.", json_schema_extra=_BINARY)],
         label: Annotated[
             str | SkipJsonSchema[None],
             Query(
@@ -138,3 +146,16 @@ def _add_api(app: FastAPI, worker: Worker) -> None:
     async def model() -> ModelCard:
         """Return the model's classes, method, parameters and accuracy, and the server's limits."""
         return worker.card
+
+
+def _add_corrections(app: FastAPI, worker: Worker, corrections: Corrections) -> None:
+    @app.post("/api/corrections", responses=_ERRORS)
+    async def correct(
+        file: Annotated[UploadFile, File(description="Image.", json_schema_extra=_BINARY)],
+        label: Annotated[str, Query(description="Its class: one of the model's, or a new one.")],
+    ) -> Correction:
+        """Save an image under its right class, for `lrrspm add`."""
+        name = check_class(label, worker.labels)
+        suffix = await worker.identify(file)
+        await file.seek(0)
+        return await corrections.save(await file.read(), suffix, name)

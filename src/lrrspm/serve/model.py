@@ -9,13 +9,14 @@ import time
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from .. import config
 from .._support.environment import forget_peak_memory, held_memory, peak_memory
 from ..classifier import load_model
+from ..evidence import Examination
 from ..images import ImageError, read_thumbnail
+from ..images.decoding import is_jpeg, opened, upright
 from ..modelfile.card import describe_model
 from ..report.draw import evidence_colors
 from ..report.page import data_uri
@@ -59,7 +60,11 @@ class Model:
 
     def answer(self, job: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
         """Do a job on an image file: return its ``result``, or the ``error`` with the file."""
-        work: Any = {"predict": self.predict, "explain": self.explain}[job.pop("kind")]
+        work: Any = {
+            "predict": self.predict,
+            "explain": self.explain,
+            "identify": self.identify,
+        }[job.pop("kind")]
         start = time.perf_counter()
         try:
             result = work(file, **job)
@@ -69,15 +74,23 @@ class Model:
 
     def predict(self, file: BinaryIO, top: int) -> dict[str, Any]:
         """Return the best classes of an image."""
-        ranked = self._rank(self.classifier.examine(file).scores)
-        return {**ranked[0], "top": ranked[:top]}
+        examined = self.classifier.examine(file)
+        ranked = self._rank(examined)
+        best = ranked[0]
+        return {
+            "label": best["label"],
+            "score": best["score"],
+            "confidence": best["probability"],
+            "familiar": self._is_familiar(examined),
+            "top": ranked[:top],
+        }
 
     def explain(
         self, file: BinaryIO, label: str | None, preview: bool, patches: bool
     ) -> dict[str, Any]:
         """Return the evidence for a class in an image."""
         examined = self.classifier.examine(file)
-        ranked = self._rank(examined.scores)
+        ranked = self._rank(examined)
         label = ranked[0]["label"] if label is None else label
         height, width = examined.shape
         scale = min(1.0, _MAP_SIDE / max(height, width))
@@ -87,6 +100,8 @@ class Model:
         return {
             "label": label,
             "score": found.score,
+            "probability": next(one["probability"] for one in ranked if one["label"] == label),
+            "familiar": self._is_familiar(examined),
             "intercept": found.intercept,
             "classes": ranked,
             "width": width,
@@ -96,9 +111,22 @@ class Model:
             "patches": numbers if patches else None,
         }
 
-    def _rank(self, scores: NDArray[np.float64]) -> list[dict[str, Any]]:
-        order = np.argsort(-scores, kind="stable")
-        return [{"label": self.labels[i], "score": float(scores[i])} for i in order]
+    def identify(self, file: BinaryIO) -> dict[str, Any]:
+        """Decode an image as training would, and return the suffix of its format."""
+        with opened(file, self.classifier.max_side) as found:
+            upright(found, color=True)
+            name = "jpeg" if is_jpeg(found.image) else str(found.image.format).lower()
+        return {"suffix": f".{name}"}
+
+    def _rank(self, examined: Examination) -> list[dict[str, Any]]:
+        order = np.argsort(-examined.scores, kind="stable")
+        scores, chances = examined.scores.tolist(), examined.probabilities.tolist()
+        return [
+            {"label": self.labels[i], "score": scores[i], "probability": chances[i]} for i in order
+        ]
+
+    def _is_familiar(self, examined: Examination) -> bool:
+        return bool(self.classifier.is_known(examined.scores[None], 0.0)[0])
 
     def _describe(self, path: str | os.PathLike[str]) -> dict[str, Any]:
         facts = describe_model(path, self.classifier)
@@ -119,6 +147,7 @@ class Model:
             "images": summary["images"],
             "classes": dict(zip(escape_all(counts), counts.values(), strict=True)),
             "estimate": estimate,
+            "calibrated": self.classifier.temperature_ is not None,
             "parameters": facts["parameters"],
         }
 

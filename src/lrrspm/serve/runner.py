@@ -17,6 +17,7 @@ import uvicorn
 
 from .app import create_app
 from .connection import Connection, max_connections, on_loop_error
+from .corrections import Corrections
 from .middleware import LOOPBACK, is_address
 from .schemas import Limits
 from .worker import Worker
@@ -43,7 +44,9 @@ def run(
     limits: Limits,
     n_jobs: int = -1,
     names: Sequence[str] = (),
+    min_confidence: float | None = None,
     ready: Callable[[str], None] = lambda url: None,
+    collect: str | os.PathLike[str] | None = None,
 ) -> None:
     """Serve a model until SIGINT or SIGTERM.
 
@@ -53,19 +56,23 @@ def run(
         Model file.
     host, port
         Where to listen; port 0 for any free one.
-    limits, n_jobs
+    limits, n_jobs, min_confidence
         See :class:`lrrspm.serve.worker.Worker`.
     names : sequence of str
         Further host names to answer for.
     ready : function
         Called with the URL as soon as the server answers.
+    collect : path or None
+        Folder for corrections, see :class:`lrrspm.serve.corrections.Corrections`.
     """
     # Clients are told about malformed forms; the log need not be.
     logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
     with _bind(host, port) as listener:
         url = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
-        worker = Worker(path, limits, n_jobs)
-        app = create_app(worker, {*LOOPBACK, host, *names}, host in ("0.0.0.0", "::"))
+        corrections = None if collect is None else Corrections(collect)
+        worker = Worker(path, limits, n_jobs, min_confidence, collects=corrections is not None)
+        anywhere = host in ("0.0.0.0", "::")
+        app = create_app(worker, {*LOOPBACK, host, *names}, anywhere, corrections)
         config = uvicorn.Config(
             app,
             http=Connection,

@@ -15,13 +15,20 @@ class Error(BaseModel):
     error: str = Field(description="What is wrong, and what to do about it.")
 
 
+_PROBABILITY = "From 0 to 1; those of all classes sum to 1."
+_KNOWN = (
+    "With --min-confidence: False if the best class is less likely, or the image is not familiar."
+)
+
+
 class ClassScore(BaseModel):
-    """A class and its score."""
+    """A class, its score and its probability."""
 
     label: str
     score: float = Field(
         description="SVM margin: higher means more confident; above 0 the class's own SVM says yes."
     )
+    probability: float = Field(description=_PROBABILITY)
 
 
 class Prediction(BaseModel):
@@ -30,6 +37,11 @@ class Prediction(BaseModel):
     name: str = Field(description="File name, as sent.")
     label: str = Field(description="Best class.")
     score: float
+    confidence: float = Field(description="Probability of the best class.")
+    familiar: bool = Field(
+        description="False if the image is less like the training images than 99 % of them are."
+    )
+    known: bool = Field(description=_KNOWN)
     top: list[ClassScore] = Field(description="Best classes, best first.")
     milliseconds: float = Field(description="Computing time, without waiting.")
 
@@ -61,6 +73,11 @@ class Evidence(BaseModel):
     name: str
     label: str = Field(description="Class that the evidence is for.")
     score: float
+    probability: float = Field(description=_PROBABILITY)
+    familiar: bool = Field(
+        description="False if the image is less like the training images than 99 % of them are."
+    )
+    known: bool = Field(description=_KNOWN)
     intercept: float = Field(description="Score that the class would have without any patch.")
     classes: list[ClassScore] = Field(description="All classes, best first.")
     width: int = Field(description="Pixels of the upright image.")
@@ -107,5 +124,12 @@ class ModelCard(BaseModel):
     images: int = Field(description="Training images.")
     classes: dict[str, int] = Field(description="Training images per class.")
     estimate: Estimate | None
+    calibrated: bool = Field(
+        description="False if probabilities were not learned from images left out of training."
+    )
+    min_confidence: float | None = Field(
+        description="Probability below which an image is unknown; null if all are answered."
+    )
     parameters: dict[str, Any]
     limits: Limits
+    collects: bool = Field(description="True if the server takes corrections.")

@@ -8,7 +8,7 @@ from typing import Any
 import joblib
 from fastapi import HTTPException, UploadFile
 
-from .. import __version__
+from .. import __version__, config
 from .errors import RETRY
 from .escaping import escape
 from .processes import Processes, Threads, Workers
@@ -32,6 +32,11 @@ class Worker:
     limits : Limits, optional
     n_jobs : int, default=-1
         Processes; -1 for one per core.
+    min_confidence : float or None
+        Probability of the best class below which an image is unknown; None if
+        every image is answered.
+    collects : bool
+        True if the server takes corrections.
     isolated : bool
         False for threads of this process, which have no limits on memory and
         time; the default where the system cannot fork.
@@ -42,19 +47,29 @@ class Worker:
         path: str | os.PathLike[str],
         limits: Limits | None = None,
         n_jobs: int = -1,
+        min_confidence: float | None = None,
         isolated: bool = hasattr(os, "fork"),
+        collects: bool = False,
     ) -> None:
         self.limits = limits or Limits()
         count = joblib.effective_n_jobs(n_jobs)
         self.workers: Workers = Processes(path, count) if isolated else Threads(path, count)
         self.labels: list[str] = self.workers.hello["labels"]
-        self.card = ModelCard(**self.workers.hello["card"], server=__version__, limits=self.limits)
+        self.min_confidence = min_confidence
+        self.card = ModelCard(
+            **self.workers.hello["card"],
+            server=__version__,
+            limits=self.limits,
+            min_confidence=min_confidence,
+            collects=collects,
+        )
 
     async def predict(self, upload: UploadFile, top: int) -> Prediction | ErrorItem:
         """Return the best classes of an image, or the reason why there are none."""
         name = _name(upload)
         try:
-            return Prediction(name=name, **await self._run(upload, kind="predict", top=top))
+            found = await self._run(upload, kind="predict", top=top)
+            return Prediction(name=name, known=self._knows(found["confidence"], found), **found)
         except _FileError as error:
             return ErrorItem(name=name, error=escape(error.reason))
 
@@ -65,9 +80,26 @@ class Worker:
         name = _name(upload)
         job = {"kind": "explain", "label": label, "preview": preview, "patches": patches}
         try:
-            return Evidence(name=name, **await self._run(upload, **job))
+            found = await self._run(upload, **job)
+            best = found["classes"][0]["probability"]
+            return Evidence(name=name, known=self._knows(best, found), **found)
         except _FileError as error:
             raise HTTPException(error.status, f"{name}: {error.reason}") from None
+
+    async def identify(self, upload: UploadFile) -> str:
+        """Return the suffix of an image that can be decoded."""
+        try:
+            suffix = (await self._run(upload, kind="identify"))["suffix"]
+        except _FileError as error:
+            raise HTTPException(error.status, f"{_name(upload)}: {error.reason}") from None
+        # A process that decodes files of strangers is not believed.
+        if suffix not in config.IMAGE_SUFFIXES:
+            raise RuntimeError(f"a worker process says {suffix!r:.100}")
+        return str(suffix)
+
+    def _knows(self, confidence: float, found: dict[str, Any]) -> bool:
+        least = self.min_confidence
+        return least is None or (bool(found["familiar"]) and confidence >= least)
 
     async def _run(self, upload: UploadFile, **job: Any) -> dict[str, Any]:
         if (upload.size or 0) > self.limits.file_bytes:

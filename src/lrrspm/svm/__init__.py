@@ -1,10 +1,12 @@
 """Support vector machines: vectors -> scores and labels."""
 
+from .alignment import class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
+from .crossing import cross_scores
 from .folds import stratified_folds
 from .kernel import KernelSVM
 from .labels import ClassWeight, encode_labels, predict_labels, score_columns, weigh_samples
-from .linear import LinearSVM
+from .linear import LinearSVM, linear_gram
 
 SVM = LinearSVM | KernelSVM
 
@@ -13,10 +15,13 @@ __all__ = [
     "ClassWeight",
     "KernelSVM",
     "LinearSVM",
+    "class_alignment",
+    "cross_scores",
     "encode_labels",
     "familiarity",
     "fit_temperature",
     "fit_thresholds",
+    "linear_gram",
     "predict_labels",
     "probabilities",
     "score_columns",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import type_of_target
 
 from .dual import Floats
 
@@ -31,7 +31,9 @@ def check_solver(C: float, tol: float, max_iter: int, class_weight: ClassWeight)
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Sorted classes and each sample's index among them; at least two classes."""
-    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(f"Unknown label type: {kind}; labels are names or whole numbers")
     classes, indices = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"a classifier needs at least two classes, got one class: {classes[0]}")

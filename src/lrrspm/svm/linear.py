@@ -1,4 +1,4 @@
-"""Linear support vector machine: one-vs-rest, squared hinge, all classes at once."""
+"""Linear support vector machine: one-vs-rest, all classes at once."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ from .labels import (
     without_folds,
 )
 from .long import check_halves, long_gram_matrix, long_scores, long_weights, round_weights
+from .squared import squared_betas, squared_weights
+
+_LOSSES = ("squared_hinge", "squared")
+
+
+def linear_gram(X: Floats, executor: Executor | None) -> Floats:
+    """X X' (n, n) of samples (n, d); of those in half precision, in float32."""
+    with single_blas_thread():
+        return (long_gram_matrix if X.dtype == np.float16 else gram_matrix)(X, executor)
 
 
 class LinearSVM(ClassifierMixin, BaseEstimator):
@@ -33,7 +42,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
     .. math:: \min_w \tfrac12 \|w\|^2 + C \sum_i v_i \max(0, 1 - y_i w^T x_i)^2
 
-    with weights v, 1 unless samples or classes are given others.
+    with weights v, 1 unless samples or classes are given others. With the loss
+    "squared" it is the least-squares machine, where margins above 1 cost as well:
+
+    .. math:: \min_w \tfrac12 \|w\|^2 + C \sum_i v_i (1 - y_i w^T x_i)^2
 
     Parameters
     ----------
@@ -43,7 +55,8 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         Add a constant 1 to every sample (so the intercept is penalized too).
     tol : float
         A class is done when primal and dual objective differ by less than
-        this share of the primal one. In float32 about 1e-6 is the limit.
+        this share of the primal one. In float32 about 1e-6 is the limit. Like
+        ``max_iter`` and ``random_state`` it is of no use to the loss "squared".
     max_iter : int
         Passes over the samples; a warning says when they did not suffice.
     n_jobs : int or None
@@ -54,6 +67,8 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None
         Weight of each label's samples, 1 where it is not named; "balanced" is
         inverse to their number.
+    loss : {"squared_hinge", "squared"}
+        Cost of a margin.
 
     Attributes
     ----------
@@ -62,7 +77,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         In float16 if X is, unless a row would change by 0.1 % of its norm.
     intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
     n_iter_ : int
-        Passes of the slowest class.
+        Passes of the slowest class; 1 with the loss "squared".
     n_features_in_ : int
 
     Notes
@@ -78,6 +93,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     X in float16 is read a block of columns at a time, and all products are made
     in float32. In memory are X, the Gram matrix, one block, and the weights.
     A row's scores then have the same bits whatever other rows there are.
+
+    With the loss "squared" one Cholesky factorization in float64 serves all
+    classes: n^3 / 3 operations, and n^2 numbers besides the Gram matrix, for
+    n <= d; else d^3 / 3 after n d^2 products. See :mod:`lrrspm.svm.squared`.
 
     As with every dual coordinate descent, samples of norm 1 need tens of
     passes, and unscaled or strongly correlated columns with n > d thousands.
@@ -95,6 +114,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         class_weight: ClassWeight = None,
+        loss: str = "squared_hinge",
     ) -> None:
         self.C = C
         self.fit_intercept = fit_intercept
@@ -103,6 +123,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.class_weight = class_weight
+        self.loss = loss
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on X (n, d) and labels y (n,); weights (n,) say how much each sample counts."""
@@ -147,23 +168,41 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.fit_intercept:
             samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
-        products: Callable[[], Products]
         with single_blas_thread():
+            gram = None
             if len(samples) <= samples.shape[1]:
-                make_gram = long_gram_matrix if long else gram_matrix
-                products = partial(GramProducts, make_gram(samples, executor))
-            else:
-                products = partial(LinearProducts, samples)
+                gram = linear_gram(samples, executor)
             for fold, machine, some in without_folds(self, folds, weights, len(samples), dtype):
-                alphas, machine.n_iter_ = solve_dual(
-                    products, signs, self.C, self.tol, self.max_iter, seed, executor, some
-                )
-                betas = alphas * signs
-                found = long_weights(betas, samples, executor) if long else betas @ samples
+                found, machine.n_iter_ = self._solve(samples, gram, signs, some, seed, executor)
                 machine._keep(found, half)
                 if tell is not None and fold >= 0:
                     tell(fold, machine)
         return self
+
+    def _solve(
+        self,
+        samples: Floats,
+        gram: Floats | None,
+        signs: Floats,
+        weights: Floats | None,
+        seed: int,
+        executor: Executor | None,
+    ) -> tuple[Floats, int]:
+        """Return w of each class, (classes, d), and the passes it took."""
+        if self.loss == "squared":
+            if gram is None:
+                return squared_weights(samples, signs, self.C, weights, executor), 1
+            betas, n_iter = squared_betas(gram, signs, self.C, weights), 1
+        else:
+            products: Callable[[], Products] = (
+                partial(LinearProducts, samples) if gram is None else partial(GramProducts, gram)
+            )
+            alphas, n_iter = solve_dual(
+                products, signs, self.C, self.tol, self.max_iter, seed, executor, weights
+            )
+            betas = alphas * signs
+        long = samples.dtype == np.float16
+        return (long_weights(betas, samples, executor) if long else betas @ samples), n_iter
 
     def _keep(self, weights: Floats, half: bool) -> None:
         coef = weights[:, : self.n_features_in_]
@@ -174,6 +213,8 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     def check_parameters(self) -> None:
         """Raise ValueError where a parameter is out of range."""
         check_solver(self.C, self.tol, self.max_iter, self.class_weight)
+        if self.loss not in _LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {self.loss!r:.100}")
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Return scores, (n, n_classes), or (n,) for two classes (positive: the second)."""

@@ -1,8 +1,11 @@
 // The page: a list of images, each explained by the server, one of them shown.
 
 import { explain, readCard } from "./api.js";
+import { offerCorrections, showCorrection } from "./corrections.js";
 import { UNREADABLE, decodeInBrowser, drawThumb } from "./image.js";
-import { drawBars, headline, isDecisive, megabytes, showCard, signed, summarize } from "./parts.js";
+import {
+  caution, drawBars, headline, isDecisive, megabytes, percent, showCard, summarize,
+} from "./parts.js";
 
 const AT_ONCE = 2; // requests; the server has a queue, which other clients share
 const $ = (id) => document.getElementById(id);
@@ -151,9 +154,10 @@ function announce(item) {
     const result = item.results.get(item.label);
     if (!result) return;
     const found = isDecisive(result)
-      ? `${result.label}, score ${signed(result.score)}`
+      ? `${result.label}, ${percent(result.probability)}`
       : summarize(result);
-    $("status").textContent = `${item.name}: ${found}`;
+    const warning = caution(result, card?.min_confidence ?? 0);
+    $("status").textContent = [`${item.name}: ${found}`, warning].filter(Boolean).join(". ");
   }
 }
 
@@ -269,6 +273,7 @@ function show() {
   $("image").src = item.preview ?? item.url;
   showBars();
   showEvidence();
+  showCorrection(item);
 }
 
 // Fill the available space, at the image's aspect ratio.
@@ -291,6 +296,9 @@ function showEvidence() {
   const result = chosen.results.get(chosen.label);
   const caption = [chosen.name, `${best.width} × ${best.height}`];
   $("best").textContent = headline(best);
+  const warning = caution(best, card?.min_confidence ?? 0);
+  $("caution").hidden = warning === null;
+  $("caution").textContent = warning ?? "";
   $("stack").classList.toggle("waiting", !result);
   showError(chosen.problem);
   if (result) {
@@ -359,6 +367,7 @@ fade();
 try {
   card = await readCard();
   showCard(card);
+  offerCorrections(card, () => chosen);
 } catch (error) {
   $("model-line").textContent = error.message;
 }

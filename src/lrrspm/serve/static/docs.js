@@ -79,7 +79,7 @@ try {
       place.append(...operation(schema, address, verb, one));
     }
   }
-  const shared = ["ClassScore", "Prediction", "ErrorItem", "Patches", "HeldOut", "Limits"];
+  const shared = ["ClassScore", "Prediction", "ErrorItem", "Patches", "Estimate", "Limits"];
   for (const name of shared) {
     const node = schema.components.schemas[name];
     place.append(create("h2", name), create("p", node.description ?? ""), table(fields(schema, node)));

@@ -1,6 +1,7 @@
 // Parts of the page that only display: bars, sentences, and facts about the model.
 
 const FEW = 10;
+const UNSURE = 0.5; // probability below which the best class is more likely wrong than right
 const $ = (id) => document.getElementById(id);
 
 // Format a number with its sign; the minus sign is as wide as the plus.
@@ -9,53 +10,73 @@ export function signed(value) {
   return (value < 0 ? "\u2212" : "+") + text;
 }
 
+// Format a probability in percent; neither 0 nor 100 unless it is.
+export function percent(value) {
+  if (value > 0 && value < 0.0005) return "< 0.1 %";
+  if (value >= 0.9995 && value < 1) return "> 99.9 %";
+  return `${(100 * value).toFixed(1)} %`;
+}
+
 export function megabytes(bytes) {
   const value = bytes / 1e6;
   return value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString("en");
 }
 
-// Draw bars of the best classes and the chosen one, from a common zero; return how many.
+// Draw bars of the best classes and the chosen one, from 0 to 100 %; return how many.
 export function drawBars(place, classes, label, all, onChoose) {
   const shown = classes.filter((one, i) => all || i < FEW || one.label === label);
-  const least = Math.min(0, ...shown.map((one) => one.score));
-  const most = Math.max(0, ...shown.map((one) => one.score));
-  const span = most - least || 1;
   const focused = place.contains(document.activeElement);
-  place.replaceChildren(...shown.map((one) => drawBar(one, least, span, label, onChoose)));
+  place.replaceChildren(...shown.map((one) => drawBar(one, label, onChoose)));
   if (focused) place.querySelector(":checked")?.focus();
   return shown.length;
 }
 
-function drawBar({ label, score }, least, span, chosen, onChoose) {
+function drawBar({ label, probability }, chosen, onChoose) {
   const bar = document.createElement("label");
   bar.className = "bar";
   const input = document.createElement("input");
   Object.assign(input, { type: "radio", name: "class", value: label, checked: label === chosen });
   input.addEventListener("change", () => onChoose(label));
-  const [name, value, track, fill, zero] = ["name", "value", "track", "fill", "zero"].map((kind) => {
+  const [name, value, track, fill] = ["name", "value", "track", "fill"].map((kind) => {
     const part = document.createElement("span");
     part.className = kind;
     return part;
   });
   name.textContent = label;
-  value.textContent = signed(score);
-  fill.classList.toggle("positive", score > 0);
-  fill.style.left = `${(100 * (Math.min(score, 0) - least)) / span}%`;
-  fill.style.width = `${(100 * Math.abs(score)) / span}%`;
-  zero.style.left = `${(100 * -least) / span}%`;
-  track.append(fill, zero);
+  value.textContent = percent(probability);
+  fill.style.width = `${100 * probability}%`;
+  track.append(fill);
   bar.append(input, name, value, track);
   return bar;
 }
 
-// Return the best class, if any evidence was found.
+// Return the best class, with a question mark where it is unsure.
 export function headline(result) {
-  return isDecisive(result) ? result.label : "No evidence";
+  if (!isDecisive(result)) return "No evidence";
+  if (!result.known) return "Unknown";
+  const { label, probability } = result.classes[0];
+  return probability < UNSURE ? `${label}?` : label;
+}
+
+// Say how sure the answer is; null if all is well.
+export function caution(result, least) {
+  if (!isDecisive(result)) return null;
+  const { label, probability } = result.classes[0];
+  const given = percent(probability);
+  if (!result.familiar) {
+    const guess = result.known ? "" : ` The best guess is ${label}, with ${given}.`;
+    return `The image is unlike those that the model was trained on.${guess}`;
+  }
+  if (!result.known) {
+    return `The best guess is ${label}, with ${given}; below ${percent(least)} the answer is “unknown”.`;
+  }
+  if (probability < UNSURE) return `Unsure: with ${given} it is more likely wrong than right.`;
+  return null;
 }
 
 export function summarize(result) {
   if (!isDecisive(result)) {
-    return "The image has no evidence for or against any class: all scores are equal.";
+    return "The image has no evidence for or against any class: all are equally likely.";
   }
   const { label, score, intercept } = result;
   const evidence = `The evidence for ${label} adds up to ${signed(score - intercept)}`;
@@ -85,7 +106,10 @@ export function showCard(card) {
     "served by": `lrrspm ${card.server}`,
     accepts: `images up to ${megabytes(card.limits.file_bytes)} MB`,
   };
+  if (card.min_confidence !== null) facts.answers = `from ${percent(card.min_confidence)} on, else “unknown”`;
   list($("facts"), facts);
+  $("calibrated").hidden = !card.calibrated;
+  $("uncalibrated").hidden = card.calibrated;
   list($("parameters"), flatten(card.parameters));
   $("classes").replaceChildren(
     ...Object.entries(card.classes).map(([name, images]) => {

@@ -1,0 +1,48 @@
+"""Alignment: how well products of vectors tell whether two samples are of one class."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._support.parallel import single_blas_thread
+from .dual import gram_matrix
+from .long import long_gram_matrix
+
+_MOST = 512
+
+
+def class_alignment(
+    X: NDArray[Any], labels: NDArray[Any], members: NDArray[np.int64], executor: Executor | None
+) -> float:
+    r"""Correlate products of samples with being of one class.
+
+    .. math:: \frac{\sum_{i \ne j} K_{ij} Y_{ij}}
+              {\sqrt{\sum_{i \ne j} K_{ij}^2 \sum_{i \ne j} Y_{ij}^2}}
+
+    with K the centered Gram matrix of the members' rows of X (n, d), and Y the centered
+    matrix of 1 for two members of one class and 0 for others. A sample's product with
+    itself says nothing, and would count more the fewer samples a class has. Of more than
+    512 members, 512 random ones, always the same, are used. 0 where all members are of
+    one class, or all products the same.
+    """
+    if len(members) > _MOST:
+        members = members[np.sort(np.random.default_rng(0).permutation(len(members))[:_MOST])]
+    X, labels = np.ascontiguousarray(X[members]), labels[members]
+    make_gram = long_gram_matrix if X.dtype == np.float16 else gram_matrix
+    with single_blas_thread():
+        products = _centered(make_gram(X, executor).astype(np.float64))
+    alike = _centered((labels[:, None] == labels).astype(np.float64))
+    scale = np.sqrt((products**2).sum() * (alike**2).sum())
+    return float((products * alike).sum() / scale) if scale > 0 else 0.0
+
+
+def _centered(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Subtract the means of rows and columns, then leave out the diagonal."""
+    means = gram.mean(axis=0)
+    centered = gram - means - means[:, None] + gram.mean()
+    np.fill_diagonal(centered, 0)
+    return centered

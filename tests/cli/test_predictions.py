@@ -1,0 +1,143 @@
+"""Files of predictions: their columns, their rows, and what they must not replace."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lrrspm import load_model
+from lrrspm.cli import app
+from tests.conftest import mixed_up
+
+COLUMNS = ["path", "label", "predicted", "confidence", "score", "split", "method", "error"]
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def read(path):
+    """Return rows of text; what a file has no value for is empty."""
+    if path.suffix == ".csv":
+        with path.open(newline="") as file:
+            return list(csv.DictReader(file))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{name: "" if v is None else str(v) for name, v in row.items()} for row in rows]
+
+
+@pytest.fixture
+def bad(tmp_path):
+    path = tmp_path / "bad.png"
+    path.write_text("not an image")
+    return path
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.jsonl"])
+def test_predict_writes_a_row_per_image(image_folder, model_path, bad, tmp_path, name):
+    image, target = image_folder / "dots" / "00.png", tmp_path / name
+    done = run("predict", model_path, bad, image, "-o", target, "--json", code=3)
+    assert json.loads(done.stdout)["output"] == str(target)
+    first, second = read(target)
+    assert list(first) == ["path", "label", "confidence", "score", "error"]
+    assert first["path"] == str(bad)
+    assert first["error"].startswith("not an image")
+    assert first["label"] == first["score"] == ""
+    assert (second["path"], second["label"], second["error"]) == (str(image), "dots", "")
+    model = load_model(model_path)
+    assert float(second["confidence"]) == pytest.approx(model.predict_proba(image).max(), abs=1e-6)
+    shown = json.loads(done.stdout)["predictions"][0]
+    assert float(second["score"]) == pytest.approx(shown["score"], abs=1e-6)
+
+
+def test_predict_writes_the_best_classes(image_folder, model_path, tmp_path):
+    target = tmp_path / "p.csv"
+    arguments = ["predict", model_path, image_folder / "dots", "--top", "9"]
+    assert run(*arguments, "-o", target).stdout == f"wrote {target}\n"
+    rows = read(target)
+    assert len(rows) == 12
+    for row in rows:
+        assert {row["label"], row["label_2"], row["label_3"]} == {"across", "along", "dots"}
+        assert float(row["score"]) >= float(row["score_2"]) >= float(row["score_3"])
+        sure = [float(row[name]) for name in ("confidence", "confidence_2", "confidence_3")]
+        assert sum(sure) == pytest.approx(1, abs=1e-5)
+        assert sure == sorted(sure, reverse=True)
+    assert run(*arguments, "--csv").stdout_bytes == target.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.jsonl"])
+def test_evaluate_writes_every_test_image(image_folder, tmp_path, name):
+    folder = mixed_up(image_folder, tmp_path / "images")
+    (folder / "dots" / "bad.png").write_text("not an image")
+    target = tmp_path / name
+    done = run(
+        "evaluate", folder, "--train-per-class", 4, "--splits", 2, "--codebook-size", 8,
+        "--predictions", target, "--json", code=3,
+    )  # fmt: skip
+    found, rows = json.loads(done.stdout), read(target)
+    assert found["predictions"] == str(target)
+    assert all(list(row) == COLUMNS for row in rows)
+    *tested, left_out = rows
+    assert left_out["path"] == str(folder / "dots" / "bad.png")
+    assert (left_out["label"], left_out["predicted"]) == ("dots", "")
+    assert left_out["error"].startswith("not an image")
+    place = {name: i for i, name in enumerate(found["class_names"])}
+    counts = np.zeros((3, 3), int)
+    for row in tested:
+        counts[place[row["label"]], place[row["predicted"]]] += 1
+        assert row["method"] == "balanced"
+        assert 1 / 3 <= float(row["confidence"]) <= 1
+    assert counts.tolist() == found["confusion"]
+    assert len({(row["path"], row["split"]) for row in tested}) == len(tested) == 48
+
+
+def test_evaluate_writes_every_method(image_folder, tmp_path):
+    target = tmp_path / "p.csv"
+    run(
+        "evaluate", image_folder, "--train-per-class", 4, "--splits", 1, "--codebook-size", 8,
+        "--method", "all", "--predictions", target,
+    )  # fmt: skip
+    rows = read(target)
+    methods = {row["method"] for row in rows}
+    tested = {name: {row["path"] for row in rows if row["method"] == name} for name in methods}
+    assert len(tested) == 7
+    assert all(paths == tested["LrrSPM"] for paths in tested.values())
+
+
+def test_score_writes_every_image(image_folder, model_path, tmp_path):
+    folder, target = mixed_up(image_folder, tmp_path / "images"), tmp_path / "p.csv"
+    done = run("score", model_path, folder, "--predictions", target)
+    assert f"wrote {target}" in done.stdout
+    rows = read(target)
+    assert len(rows) == 36
+    assert sum(row["label"] != row["predicted"] for row in rows) == 6
+    assert {row["split"] for row in rows} == {"1"}
+
+
+def test_wrong_names_are_refused(image_folder, model_path, tmp_path):
+    for command in (
+        ["predict", model_path, image_folder, "-o", tmp_path / "p.txt"],
+        ["score", model_path, image_folder, "--predictions", tmp_path / "p"],
+        ["evaluate", image_folder, "--predictions", model_path],
+    ):
+        assert ".csv or .jsonl" in json.loads(run(*command, "--json", code=2).stdout)["error"]
+
+
+def test_a_list_of_images_is_not_replaced(image_folder, model_path, tmp_path):
+    listed = tmp_path / "list.csv"
+    listed.write_text(f"{image_folder / 'dots' / '00.png'},dots\n")
+    before = listed.read_bytes()
+    for command in (
+        ["predict", model_path, listed, "-o", listed],
+        ["score", model_path, listed, "--predictions", listed],
+        ["evaluate", listed, "--predictions", listed],
+    ):
+        assert "would replace" in json.loads(run(*command, "--json", code=2).stdout)["error"]
+    model = tmp_path / "model.csv"
+    shutil.copy(model_path, model)
+    run("predict", model, listed, "-o", model, code=2)
+    assert listed.read_bytes() == before
