@@ -76,6 +76,11 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         A folder that keeps codebooks and vectors for the next run, see
         :class:`lrrspm.cache.FeatureStore`. It changes only the speed, and is
         not part of a model file.
+    device : str
+        Where vectors are computed: "cpu"; "cuda" for a GPU of NVIDIA (``lrrspm[gpu]``),
+        for the methods fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations
+        of a GPU on the CPU. Vectors agree within rounding. Codebooks are learned and images read on
+        the CPU. Not part of a model file.
 
     Attributes
     ----------
@@ -118,6 +123,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         random_state: Any = None,
         cache: str | os.PathLike[str] | None = None,
         class_weight: ClassWeight = None,
+        device: str = config.DEVICE,
     ) -> None:
         self.encoder = encoder
         self.method = method
@@ -129,6 +135,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.random_state = random_state
         self.cache = cache
         self.class_weight = class_weight
+        self.device = device
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -160,7 +167,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         """
         check_is_fitted(self)
         images = list_images(X)
-        with open_engine(self.n_jobs) as engine:
+        with open_engine(self.n_jobs, device=self.device) as engine:
             score = partial(self.svm_.scores, executor=engine.threads)
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)

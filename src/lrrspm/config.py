@@ -66,6 +66,9 @@ SPARSITY = 0.15
 RIDGE = 1e-4
 """Weight of the squared l2 norm in sparse coding, and of the trace in LLC."""
 
+DEVICE = "cpu"
+"""Where vectors are computed."""
+
 METHOD = "balanced"
 """The method that is used unless another is named."""
 

@@ -101,7 +101,7 @@ class GrowingMixin:
         if labels.dtype.kind != kept.labels.dtype.kind:
             raise ValueError(f"labels are {labels.dtype}, those before were {kept.labels.dtype}")
         store = classifier.store()
-        with open_engine(classifier.n_jobs) as engine:
+        with open_engine(classifier.n_jobs, device=classifier.device) as engine:
             features = [classifier.features_]
             encoded = encode_images(features, images, engine, Stages(), store=store)
             kept = Kept(
@@ -131,7 +131,7 @@ def train(
     everything = [np.arange(len(images))]
     weights = None if sample_weight is None else np.asarray(sample_weight)
     store = classifier.store()
-    with open_engine(classifier.n_jobs) as engine:
+    with open_engine(classifier.n_jobs, device=classifier.device) as engine:
         ((trained,), _) = fit_together(
             [classifier], images, y, everything, engine, Stages(), store=store,
             sample_weight=weights, calibrate=True, frozen=frozen,

@@ -289,7 +289,7 @@ def test_commands(image_folder, tmp_path):
     encoders = [
         shelf["about"]["encoder"] for shelf in found["shelves"] if "encoder" in shelf["about"]
     ]
-    assert [encoder["name"] for encoder in encoders] == ["LRREncoder"] * 3
+    assert [encoder["name"] for encoder in encoders] == ["LRREncoder"] * 2
     shown = run("cache", "info", cache).stdout
     assert "{" not in shown
     assert "SIFT, LRREncoder, MaxPooling, " in shown

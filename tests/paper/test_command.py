@@ -104,4 +104,4 @@ def test_failures_are_shown_and_counted(tmp_path):
     done = invoke("table7", "--quick", "--methods", "LLC", root=tmp_path, folder=tmp_path / "r")
     assert done.exit_code == 3
     assert "failed" in done.output
-    assert "Failed: `class 'obj1' has 1 image" in done.output
+    assert "Failed: `every class has 1 image" in done.output

@@ -12,6 +12,7 @@ from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
+    DeviceName,
     Group,
     ImageFolder,
     Jobs,
@@ -88,6 +89,7 @@ def evaluate(
     penalty: Penalty = config.C,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
@@ -110,7 +112,7 @@ def evaluate(
 
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
-        names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
+        names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device
     )
     if shared_codebook:
         _refuse_labels(list(classifiers.values()))
@@ -172,6 +174,7 @@ def score(
     path_column: PathColumn = None,
     label_column: LabelColumn = None,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     report: ReportPath = None,
@@ -194,7 +197,7 @@ def score(
 
     check_report(report, model)
     check_predictions(predictions, "--predictions", model, folder)
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
+    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
     images = find_labeled(folder, path_column, label_column)
     paths, labels = images.part(test=any(images.tests))
     with progress() as listener:

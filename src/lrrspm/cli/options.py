@@ -184,6 +184,13 @@ Jobs = Annotated[
         "--jobs", callback=_some_threads, help="Threads; -1 is all cores. Changes only the speed."
     ),
 ]
+DeviceName = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        help="Where vectors are computed: cpu, or cuda for a GPU (needs lrrspm\\[gpu]).",
+    ),
+]
 
 
 def parse_weights(given: list[str] | None) -> dict[Any, float] | str | None:

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from .. import config
 from .._support.text import percent
 from .app import command, report_skipped
-from .options import CacheFolder, Jobs, Json, ModelPath, OnError, OnErrorSkip, PathColumn
+from .options import (
+    CacheFolder,
+    DeviceName,
+    Jobs,
+    Json,
+    ModelPath,
+    OnError,
+    OnErrorSkip,
+    PathColumn,
+)
 from .predictions import check_predictions
 from .report import print_written, written_files
 from .terminal import print_json, print_rich, progress, text
@@ -73,6 +83,7 @@ def predict(
     ] = None,
     path_column: PathColumn = None,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     as_json: Json = False,
@@ -95,7 +106,7 @@ def predict(
     from ..loading import load_model, score_images
 
     check_predictions(output, "--output", model, *paths)
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
+    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
     files = expand_paths(paths, path_column)
     with progress() as listener:
         scores, reasons = score_images(

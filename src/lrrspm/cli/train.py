@@ -15,6 +15,7 @@ from .options import (
     ALL,
     CacheFolder,
     ClassWeights,
+    DeviceName,
     Group,
     ImageFolder,
     Jobs,
@@ -71,6 +72,7 @@ def train(
     class_weight: ClassWeights = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
@@ -100,6 +102,7 @@ def train(
         random_state=seed,
         n_jobs=jobs,
         cache=cache,
+        device=device,
     )[method]
     check_target(output)
     check_replaced(output)

@@ -12,7 +12,7 @@ from .base import Descriptor, LocalDescriptors, PatchGrid, joined
 N_PATTERNS = 59
 """58 uniform patterns of eight signs, and one bin for all others."""
 
-_LEAST = np.float32(1e-4)
+LEAST = np.float32(1e-4)
 
 
 class LBP(Descriptor):
@@ -77,7 +77,7 @@ class LBP(Descriptor):
         found = []
         for size, step, radius in zip(self.patch_sizes, self.steps, self.radii, strict=True):
             grid = PatchGrid(image.shape, size, step)
-            blocks = _block_histograms(image, radius, step, grid.left, grid.top, _BINS)
+            blocks = _block_histograms(image, radius, step, grid.left, grid.top, BINS)
             found.append(grid.place(_sum_cells(blocks, size // 2 // step, grid.nx, grid.ny)))
         return joined(found)
 
@@ -94,7 +94,7 @@ def _uniform_bins() -> NDArray[np.int64]:
     return bins
 
 
-_BINS = _uniform_bins()
+BINS = _uniform_bins()
 
 
 @compiled("contract")
@@ -145,7 +145,7 @@ def _block_histograms(
             )
             total = abs(a) + abs(b) + abs(c) + abs(d) + abs(e) + abs(f) + abs(g) + abs(h)
             # Less than a fortieth of a gray level is rounding, as resizing leaves it on flat areas.
-            weights[x] = total if total >= _LEAST else zero
+            weights[x] = total if total >= LEAST else zero
         target = out[(y - top) // step]
         for column in range(columns):
             histogram = target[column]

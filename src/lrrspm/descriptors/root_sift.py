@@ -12,7 +12,7 @@ from .._support.loops import compiled
 from .base import Descriptor, LocalDescriptors, joined
 from .sift import N_VALUES, check_grids, raw_sift
 
-_FLAT = np.float32(1e-6)
+FLAT = np.float32(1e-6)
 
 
 class RootSIFT(Descriptor):
@@ -117,10 +117,15 @@ class OpponentSIFT(RootSIFT):
 
 def smoothed(image: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
     """Smooth an image (h, w) with a Gaussian, cut at three deviations, borders repeated."""
+    return _smooth(image, gaussian_taps(sigma))
+
+
+def gaussian_taps(sigma: float) -> NDArray[np.float32]:
+    """Return the taps at 0, 1, ... of a Gaussian that is cut at three deviations and sums to 1."""
     reach = max(1, round(3 * sigma))
     taps = np.exp(-(np.arange(reach + 1) ** 2) / (2 * sigma**2))
     taps /= taps[0] + 2 * taps[1:].sum()
-    return _smooth(image, taps.astype(np.float32))
+    return taps.astype(np.float32)
 
 
 @compiled("contract")
@@ -163,7 +168,7 @@ def _root_normalize(values: NDArray[np.float32]) -> None:
         square = zero
         for j in range(v.size):
             square += v[j] * v[j]
-        if square <= _FLAT:
+        if square <= FLAT:
             v[:] = 0
             continue
         scale = one / np.sqrt(square)

@@ -99,8 +99,8 @@ def raw_sift(pixels: NDArray[np.float32], step: int, patch_size: int) -> LocalDe
     grid = PatchGrid(array.shape, patch_size, step)
     left, top, nx, ny = grid.left, grid.top, grid.nx, grid.ny
     values = np.empty((ny * nx, N_VALUES), np.float32)
-    smooth, slope = _TAPS
-    weights, first, last = _bin_weights(patch_size)
+    smooth, slope = TAPS
+    weights, first, last = bin_weights(patch_size)
     _describe(array, step, left, top, nx, ny, smooth, slope, weights, first, last, values)
     return grid.place(values)
 
@@ -133,11 +133,11 @@ def _gaussian_taps() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return smooth.astype(np.float32), slope.astype(np.float32)
 
 
-_TAPS = _gaussian_taps()
+TAPS = _gaussian_taps()
 
 
 @lru_cache(maxsize=32)
-def _bin_weights(
+def bin_weights(
     patch_size: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     """Triangular weights (4, patch_size) and where each row's support begins and ends."""

@@ -66,7 +66,7 @@ def train_with_estimate(
         own = None if groups is None else groups.numbers[used]
         folds = stratified_folds(y, as_seed(classifier.random_state), own)
         machines: dict[int, SVM] = {}
-        with open_engine(classifier.n_jobs) as engine:
+        with open_engine(classifier.n_jobs, device=classifier.device) as engine:
             trained, skipped = fit_together(
                 [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,
@@ -92,6 +92,7 @@ def train_with_estimate(
             parameters=describe_parameters(classifier),
             kept_together=groups,
             certainty=certainty,
+            folds=int(folds.max()) + 1,
         )
         low, high = found.interval
         classifier.summary_["estimate"] = {
@@ -99,7 +100,7 @@ def train_with_estimate(
             "low": low,
             "high": high,
             "images": found.images,
-            "folds": int(folds.max()) + 1,
+            "folds": found.folds,
             "per_class": {str(name): share for name, share in found.per_class.items()},
             "coverage": certainty.coverage(),
         }

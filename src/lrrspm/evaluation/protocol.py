@@ -115,7 +115,8 @@ def evaluate_all(
     if splits < 1:
         raise ValueError(f"splits must be at least 1, got {splits}")
     if engine is None:
-        with open_engine(classifiers[0].n_jobs) as engine:
+        first = classifiers[0]
+        with open_engine(first.n_jobs, device=first.device) as engine:
             return evaluate_all(
                 paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
                 stages, max_skipped, engine, groups, tests, calibrate,

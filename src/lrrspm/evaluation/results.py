@@ -93,6 +93,8 @@ class Evaluation:
         Images that were kept on one side of every split.
     unknown : dict of str to int
         Images of each class that the model was not trained on; not tested.
+    folds : int
+        Folds of a cross-validation, which is one split here; 0 otherwise.
     certainty : Certainty or None
         How sure the predictions were.
     left_out : list of LeftOut
@@ -110,6 +112,7 @@ class Evaluation:
     parameters: dict[str, Any] = field(default_factory=dict)
     kept_together: Groups | None = None
     unknown: dict[str, int] = field(default_factory=dict)
+    folds: int = 0
     certainty: Certainty | None = None
     left_out: list[LeftOut] = field(default_factory=list)
     predictions: list[Prediction] = field(default_factory=list)
@@ -197,13 +200,18 @@ class Evaluation:
         """Standard error of the mean accuracy, percent, from the images of all splits.
 
         Of each class with n images, k of them right, (k + 1) / (n + 2) estimates
-        the share: so a class that is always right has a variance, too.
+        the share: so a class that is always right has a variance, too. Folds of a
+        cross-validation share their training images, for which the variance is
+        multiplied by 1 + folds / (folds - 1) (Nadeau and Bengio, 2003).
         """
         counts = self.confusion.sum(axis=1)
         tested = counts > 0
         counts = counts[tested]
         share = (np.diag(self.confusion)[tested] + 1) / (counts + 2)
-        return float(100 * np.sqrt((share * (1 - share) / counts).sum()) / len(counts))
+        variance = (share * (1 - share) / counts).sum()
+        if self.folds > 1:
+            variance *= 1 + self.folds / (self.folds - 1)
+        return float(100 * np.sqrt(variance) / len(counts))
 
     @property
     def interval(self) -> tuple[float, float]:

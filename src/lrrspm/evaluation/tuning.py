@@ -319,7 +319,8 @@ class _Trials:
         names, truth = np.unique(self._y, return_inverse=True)
         tested, predicted = self._folds >= 0, scores.argmax(axis=1)
         counts = count_confusions(range(len(names)), truth[tested], predicted[tested])
-        return Evaluation(names.tolist(), [counts], int(tested.sum()))
+        n_folds = int(self._folds.max()) + 1
+        return Evaluation(names.tolist(), [counts], int(tested.sum()), folds=n_folds)
 
 
 def keep_levels(

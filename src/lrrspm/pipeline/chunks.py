@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -97,27 +98,33 @@ class Sources:
 
         A descriptor for color alone is left out where the image has none.
         """
+        picked = self.pick(index, image, wanted, seconds)
+        start = time.perf_counter()
+        with _naming(index, image):
+            found = {n: self._descriptors[n][1].describe(picked[n]) for n in picked}
+        seconds[1] += time.perf_counter() - start
+        return found
+
+    def pick(
+        self, index: int, image: Image, wanted: set[int], seconds: list[float]
+    ) -> dict[int, NDArray[np.float32]]:
+        """Read an image and return the pixels that the wanted descriptors read; adds seconds.
+
+        Those for color alone are left out where the image has none.
+        """
+        start = time.perf_counter()
         pixels: dict[int, Pixels] = {}
-        found = {}
-        try:
+        picked = {}
+        with _naming(index, image):
             for number in sorted(wanted):
                 reader, descriptor, when = self._descriptors[number]
-                start = time.perf_counter()
                 if reader not in pixels:
                     pixels[reader] = self._read(reader, image)
-                middle = time.perf_counter()
-                picked = descriptor.pick(pixels[reader])
-                if when is None or has_color(picked):
-                    found[number] = descriptor.describe(picked)
-                seconds[0] += middle - start
-                seconds[1] += time.perf_counter() - middle
-        except ImageError:
-            raise
-        except ValueError as error:
-            if isinstance(image, np.ndarray):
-                raise ValueError(f"image {index}: {error}") from error
-            raise
-        return found
+                own = descriptor.pick(pixels[reader])
+                if when is None or has_color(own):
+                    picked[number] = own
+        seconds[0] += time.perf_counter() - start
+        return picked
 
     def _read(self, reader: int, image: Image) -> Pixels:
         features, colors = self._readers[reader]
@@ -125,6 +132,19 @@ class Sources:
             gray, color = False in colors, True in colors
             return read_pixels(image, features.max_side, gray, color, self._kept)
         return features.read(image)
+
+
+@contextmanager
+def _naming(index: int, image: Image) -> Iterator[None]:
+    """Add the number of an array to errors about it; those about files have a name."""
+    try:
+        yield
+    except ImageError:
+        raise
+    except ValueError as error:
+        if isinstance(image, np.ndarray):
+            raise ValueError(f"image {index}: {error}") from error
+        raise
 
 
 class Draw(NamedTuple):
@@ -196,4 +216,20 @@ def encode_chunk(
             except ImageError as failure:
                 error = failure
             outcomes.append(Outcome(item.number, arrays, error, seconds))
+    return outcomes
+
+
+def read_chunk(sources: Sources, wanted: Sequence[int], items: Sequence[Item]) -> list[Outcome]:
+    """Read the images of a chunk: the pixels that the source of each job describes."""
+    outcomes = []
+    for item in items:
+        seconds = [0.0, 0.0]
+        arrays, error = [], None
+        try:
+            numbers = [wanted[job] for job in item.jobs]
+            picked = sources.pick(item.number, item.image, set(numbers), seconds)
+            arrays = [picked[number] for number in numbers]
+        except ImageError as failure:
+            error = failure
+        outcomes.append(Outcome(item.number, arrays, error, seconds))
     return outcomes

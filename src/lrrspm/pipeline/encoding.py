@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import config
 from .._support.halves import scale_halves
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, part_key, plain
+from ..gpu import describe_device
 from ..images import KeptImages
 from .chunks import Item, Sources, compile_reading, encode_chunk
+from .devices import encode_on_device
 from .engines import Engine
 from .timing import divided
 from .unreadable import Unreadable
@@ -69,7 +72,7 @@ def encode_images(
         parts = np.split(matrices[-1], np.cumsum(lengths)[:-1], axis=1)
         for channel, part in zip(feature.channels_, parts, strict=True):
             source = sources.add(feature, channel)
-            columns.append(_Column(number, source, channel, part, feature, stores))
+            columns.append(_Column(number, source, channel, part, feature, stores, engine.device))
     skipped: dict[int, str] = {}
     try:
         with stores.main.timed(stages):
@@ -139,12 +142,13 @@ class _Column:
         matrix: NDArray[Any],
         features: SpatialPyramidFeatures,
         stores: Stores,
+        device: str,
     ) -> None:
         self.owner, self.source, self.channel = owner, source, channel
         self.matrix = matrix
         self.missing = set(range(len(matrix)))
         store = stores.of(features)
-        about = vector_key(features, channel) if store.active else None
+        about = vector_key(features, channel, device) if store.active else None
         length = channel.n_features
         self._precision = np.dtype(channel.pooling_.precision)
         kind = "F16" if self._precision == np.float16 else "F32"
@@ -175,7 +179,9 @@ class _Column:
             self.matrix *= scale
 
 
-def vector_key(features: SpatialPyramidFeatures, channel: Channel) -> dict[str, Any] | None:
+def vector_key(
+    features: SpatialPyramidFeatures, channel: Channel, device: str = config.DEVICE
+) -> dict[str, Any] | None:
     """Return what a channel's vectors depend on, or None if that is not known for sure."""
     encoder = channel.encoder_
     parts = {
@@ -196,6 +202,7 @@ def vector_key(features: SpatialPyramidFeatures, channel: Channel) -> dict[str, 
         "max_side": features.max_side,
         "atoms": encoder.n_atoms,
         "arrays": arrays,
+        **({} if device == config.DEVICE else {"device": describe_device(device)}),
     }
 
 
@@ -221,9 +228,12 @@ def _encode(
     ]
     if items:
         compile_reading()
-    work = partial(encode_chunk, sources, [(column.source, column.channel) for column in columns])
+    channels = [(column.source, column.channel) for column in columns]
     with divided(stages, ["read", "describe", *("encode" for _ in columns)]) as spent:
-        outcomes = engine.map_chunks(work, items)
+        if engine.on_device:
+            outcomes = encode_on_device(sources, channels, items, engine)
+        else:
+            outcomes = engine.map_chunks(partial(encode_chunk, sources, channels), items)
         for item, outcome in zip(
             items, stages.track("encoding images", outcomes, len(items)), strict=True
         ):

@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
+from .. import config
 from .._support.parallel import ordered_map, workers
 
 T = TypeVar("T")
@@ -29,10 +30,19 @@ class Engine(NamedTuple):
     executor : Executor or None
         For chunks: threads, processes, or anything else that runs picklable
         functions. None runs them here.
+    device : str
+        Where vectors are computed: "cpu" for the executor, or a device of
+        :mod:`lrrspm.gpu`.
     """
 
     threads: Executor | None
     executor: Executor | None
+    device: str = config.DEVICE
+
+    @property
+    def on_device(self) -> bool:
+        """True where vectors are computed by a device."""
+        return self.device != config.DEVICE
 
     def map_chunks(
         self, function: Callable[[Sequence[T]], Sequence[R]], items: Sequence[T]
@@ -47,10 +57,17 @@ class Engine(NamedTuple):
 
 
 @contextmanager
-def open_engine(n_jobs: int | None, executor: Executor | None = None) -> Iterator[Engine]:
+def open_engine(
+    n_jobs: int | None, executor: Executor | None = None, device: str = config.DEVICE
+) -> Iterator[Engine]:
     """Open an engine of ``n_jobs`` threads; chunks go to ``executor`` if there is one.
 
-    ``n_jobs`` is read as in scikit-learn: None is 1, -1 all cores.
+    ``n_jobs`` is read as in scikit-learn: None is 1, -1 all cores. Raises
+    :class:`lrrspm.gpu.DeviceError` for a device that cannot be used.
     """
+    if device != config.DEVICE:
+        from ..gpu import check_device
+
+        check_device(device)
     with workers(n_jobs) as threads:
-        yield Engine(threads, executor or threads)
+        yield Engine(threads, executor or threads, device)

@@ -18,6 +18,7 @@ from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
 from ..encoders import CodebookEncoder, Encoder, Progress
 from ..images import KeptImages
 from .chunks import Draw, Item, Sources, compile_reading, sample_chunk
+from .devices import check_computable
 from .encoding import Stores
 from .engines import Engine
 from .fitted import Place, array_names, fitted_arrays, restore_channel
@@ -56,6 +57,7 @@ def fit_features(
         if there are any, nothing was fitted. Images that are no members may be
         among them. Without ``skip`` the first one raises.
     """
+    check_computable(features, engine)
     stores = Stores(features, store)
     sources = Sources(kept)
     plans = _make_plans(features, members, sources)

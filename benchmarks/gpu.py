@@ -1,0 +1,250 @@
+"""How many images per second does a GPU turn into vectors, and how near is it to its limits?
+
+Images of 300x200 pixels, decoded, 8 bits, on the GPU. Targets, for an H200: 60,000
+images per second for dense SIFT, 10,000 and 3,000 for balanced and best, and low-rank
+codes with their maxima at half the speed of the bare matrix product (tf32, by cuBLAS),
+which writes all codes and pools none.
+
+A limit is what the chip does in the same run: a copy within its memory, bytes read and
+written, and the product of two matrices of 8192 x 8192. Where LRRSPM_DATA has LS, models
+are trained with half of its images per class and tested with the rest, on the CPU and on
+the GPU, from files.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lrrspm import ImageClassifier, SpatialPyramidFeatures, find_images
+from lrrspm.descriptors import SIFT
+from lrrspm.methods import find_method
+from lrrspm.pooling import SpatialPyramid
+
+from ._measure import MissingError, figure, made_image, measure, show
+
+HEIGHT, WIDTH = 200, 300
+IMAGES = 512
+PATCHES = 48 * 31
+VALUES = 128
+TARGETS = {"fast": None, "balanced": ">= 10000", "best": ">= 3000"}
+SIDE = 8192
+
+
+def run() -> dict[str, Any]:
+    """Measure kernels, presets and, where there are files, accuracy."""
+    torch = _torch()
+    limits = _limits(torch)
+    sift = _sift(limits)
+    codes = [_codes(torch, k, limits) for k in (256, 1024, 4096)]
+    presets = _presets(torch)
+    figures = [
+        figure("dense SIFT, 300x200, images per second", sift["images_per_second"], ">= 60000")
+    ]
+    figures += [
+        figure(
+            f"low-rank codes and maxima, k {row['k']}, tf32, share of the bare product",
+            row["tf32"]["share_of_bare"],
+            None if row["k"] == 256 else ">= 0.5",
+        )
+        for row in codes
+    ]
+    figures += [
+        figure(f"{name}, decoded images to vectors, per second", rate, TARGETS[name])
+        for name, rate in presets.items()
+    ]
+    scenes = _scenes(torch)
+    for name, row in scenes.items():
+        figures.append(
+            figure(f"{name}, LS: share of equal predictions on CPU and GPU", row["equal"],
+                   ">= 0.999")
+        )  # fmt: skip
+    return {
+        "figures": figures, "limits": limits, "sift": sift, "codes": codes,
+        "images_per_second": presets, "LS": scenes, "device": _device(torch),
+    }  # fmt: skip
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingError("torch: install lrrspm[gpu]") from None
+    if not torch.cuda.is_available():
+        raise MissingError("a GPU")
+    return torch
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    """Return the median seconds of a call on the GPU, by its own clock."""
+    from triton.testing import do_bench
+
+    return 1e-3 * do_bench(call, warmup=50, rep=300, return_mode="median")
+
+
+def _device(torch: Any) -> dict[str, str]:
+    """Return GPU, driver and clocks, as they are after the work."""
+    import triton
+
+    asked = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit")
+    command = ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = dict(zip(asked, told.splitlines()[0].split(", "), strict=True))
+    return {**found, "torch": torch.__version__, "triton": triton.__version__}
+
+
+def _limits(torch: Any) -> dict[str, float]:
+    """Return what the chip does: bytes per second, and operations per second of products."""
+    source = torch.randn(2**28, device="cuda")
+    target = torch.empty_like(source)
+    limits = {"copy": 2 * source.nbytes / _seconds(lambda: target.copy_(source))}
+    square = source[: SIDE * SIDE].view(SIDE, SIDE)
+    for name, precision in {"tf32": "high", "float32": "highest"}.items():
+        torch.set_float32_matmul_precision(precision)
+        limits[name] = 2 * SIDE**3 / _seconds(lambda: square @ square)
+    return limits
+
+
+def _pixels(color: bool = False) -> list[Any]:
+    planes = [made_image(HEIGHT, WIDTH, seed) for seed in range(18)]
+    images = [np.stack(planes[i : i + 3], axis=2) if color else planes[i] for i in range(16)]
+    return [(255 * images[i % 16]).astype(np.uint8) for i in range(IMAGES)]
+
+
+def _sift(limits: dict[str, float]) -> dict[str, float]:
+    from lrrspm.gpu.batches import Batch
+    from lrrspm.gpu.sift import describe_sift
+
+    images = _pixels()
+    batch = Batch(images, "cuda")
+    taken = _seconds(lambda: describe_sift(SIFT(), batch)) / IMAGES
+    found = describe_sift(SIFT(), batch)[0][:16].cpu().numpy()
+    expected = np.stack([SIFT().describe(image / np.float32(255)).values for image in images[:16]])
+    # Pixels are read and descriptors written; maps and sums go through memory in between.
+    least = HEIGHT * WIDTH + 4 * PATCHES * VALUES
+    between = 4 * (2 * 8 * HEIGHT * WIDTH + 2 * 32 * 31 * WIDTH)
+    return {
+        "images_per_second": 1 / taken,
+        "bytes_at_least": least,
+        "bytes_of_maps_and_sums": between,
+        "share_of_copy": (least + between) / taken / limits["copy"],
+        "largest_difference": float(np.abs(found - expected).max()),
+    }
+
+
+def _codes(torch: Any, k: int, limits: dict[str, float]) -> dict[str, Any]:
+    from lrrspm.gpu.batches import Batch, find_members
+    from lrrspm.gpu.kernels import pool_codes
+    from lrrspm.gpu.pooling import truncated
+    from lrrspm.gpu.sift import describe_sift
+
+    count = IMAGES if k < 4096 else IMAGES // 2
+    batch = Batch(_pixels()[:count], "cuda")
+    values, kinds = describe_sift(SIFT(), batch)
+    members = find_members(kinds, SpatialPyramid(), values.device)
+    generator = torch.Generator("cuda").manual_seed(0)
+    projection = 0.05 * torch.randn(VALUES, k, device="cuda", generator=generator)
+    total, share, atoms = projection.sum(1), 0.98 / k, projection.T.contiguous()
+    exact = torch.stack(
+        [
+            truncated(cell.double(), projection.double(), total.double(), share, False)
+            .abs().amax(1)
+            for cell in members.take(values)[:4].unbind(1)
+        ], 1,
+    )  # fmt: skip
+    flat, out = values.flatten(0, 1), values.new_empty((count * PATCHES, k))
+    torch.set_float32_matmul_precision("high")
+    bare = _seconds(lambda: torch.mm(flat, projection, out=out))
+    torch.set_float32_matmul_precision("highest")
+    operations = 2 * count * PATCHES * VALUES * k
+    row: dict[str, Any] = {
+        "k": k, "operations_per_image": operations // count,
+        "bytes_per_image_at_least": 4 * (PATCHES * VALUES + 16 * k),
+        "bare": {"images_per_second": count / bare, "share_of_chip": operations / bare
+                 / limits["tf32"]},
+    }  # fmt: skip
+    for precision in ("tf32", "tf32x3"):
+        pool = partial(pool_codes, values, members, atoms, total, share, precision)
+        taken, found = _seconds(pool), pool()[:4]
+        row[precision] = {
+            "images_per_second": count / taken,
+            "share_of_bare": bare / taken,
+            "share_of_chip": operations / taken / limits["tf32"],
+            "largest_difference": float((found - exact).abs().max() / exact.max()),
+        }
+    return row
+
+
+def _presets(torch: Any) -> dict[str, float]:
+    """Return images per second from decoded pixels on the GPU to vectors there."""
+    from lrrspm.gpu.batches import Batch
+    from lrrspm.gpu.encoding import DeviceChannels
+
+    pixels = {color: _pixels(color)[:256] for color in (False, True)}
+    batches = {color: Batch(images, "cuda") for color, images in pixels.items()}
+    rates = {}
+    for name in TARGETS:
+        features = SpatialPyramidFeatures(
+            find_method(name).channels(), n_samples=20_000, random_state=0, n_jobs=-1
+        ).fit(pixels[True][:16])
+        channels = DeviceChannels(features.channels_, "cuda")
+
+        def encode(features: Any = features, channels: Any = channels) -> None:
+            with torch.inference_mode():
+                for channel in features.channels_:
+                    channels.encode(channel, batches[channel.descriptor.color])
+
+        rates[name] = 256 / _seconds(encode)
+    return rates
+
+
+def _scenes(torch: Any) -> dict[str, dict[str, Any]]:
+    """Return accuracies and seconds on LS, from files, on the CPU and on the GPU."""
+    folder = Path(os.environ.get("LRRSPM_DATA", ".")) / "LS"
+    if not folder.is_dir():
+        return {}
+    paths, labels = find_images(folder)
+    names = np.array(labels)
+    rng = np.random.default_rng(0)
+    trained = np.zeros(len(paths), bool)
+    for label in np.unique(names):
+        own = rng.permutation(np.flatnonzero(names == label))
+        trained[own[: len(own) // 2]] = True
+    parts = [[paths[i] for i in np.flatnonzero(part)] for part in (trained, ~trained)]
+    truth = names[~trained]
+    rows: dict[str, dict[str, Any]] = {}
+    for name in TARGETS:
+        row: dict[str, Any] = {"trained": len(parts[0]), "tested": len(parts[1])}
+        found = {}
+        for device in ("cpu", "cuda"):
+            model = ImageClassifier(method=name, random_state=0, n_jobs=-1, device=device)
+            model.fit(parts[0][:64], names[trained][:64])  # compiles
+            start = time.perf_counter()
+            model.fit(parts[0], names[trained])
+            rates = {}
+            taken = time.perf_counter() - start
+            for threads in (-1, 4):
+                start = time.perf_counter()
+                found[device] = model.set_params(n_jobs=threads).predict(parts[1])
+                rates[str(threads)] = len(truth) / (time.perf_counter() - start)
+            row[device] = {
+                "accuracy": float(
+                    np.mean([(found[device] == truth)[truth == c].mean() for c in np.unique(truth)])
+                ),
+                "train_seconds": taken,
+                "test_images_per_second_by_threads": rates,
+            }
+        row["equal"] = float((found["cpu"] == found["cuda"]).mean())
+        rows[name] = row
+    return rows
+
+
+if __name__ == "__main__":
+    show("gpu", measure("gpu", run))

@@ -1,0 +1,121 @@
+"""Encoding: pixels of many images to the vectors of fitted channels, on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ..descriptors import LBP, SIFT, LocalColor, OpponentSIFT, Projection, RootSIFT
+from ..encoders import LRREncoder, LRRWeightEncoder
+from ..pooling import MaxPooling, MomentPooling
+from .batches import Batch, Grids, Members, find_members, similar
+from .lbp import describe_lbp
+from .local_color import describe_local_color
+from .pooling import pool_maxima, pool_moments
+from .sift import describe_root_sift, describe_sift
+
+if TYPE_CHECKING:
+    from ..features import Channel
+
+DESCRIBE: dict[type, Callable[[Any, Batch], tuple[torch.Tensor, list[Grids]]]] = {
+    SIFT: describe_sift,
+    RootSIFT: describe_root_sift,
+    OpponentSIFT: describe_root_sift,
+    LBP: describe_lbp,
+    LocalColor: describe_local_color,
+}
+_POOLED = {(LRREncoder, MaxPooling): pool_maxima, (LRRWeightEncoder, MomentPooling): pool_moments}
+_PROJECTIONS = (type(None), Projection)
+
+
+def check_channels(channels: Sequence[Channel]) -> None:
+    """Raise ValueError where a device cannot compute a channel."""
+    for channel in channels:
+        # A subclass may compute something else.
+        pooled = type(channel.encoder), type(channel.pooling)
+        parts = [channel.descriptor, channel.encoder, channel.pooling, channel.projection]
+        if (
+            type(channel.descriptor) not in DESCRIBE
+            or pooled not in _POOLED
+            or type(channel.projection) not in _PROJECTIONS
+        ):
+            names = ", ".join(type(part).__name__ for part in parts if part is not None)
+            raise ValueError(
+                f"a GPU does not compute channels of {names}; it computes those of the methods "
+                "fast, balanced, best, LrrSPM and LrrFV; use device='cpu'"
+            )
+
+
+class DeviceChannels:
+    """Fitted channels on a device.
+
+    Parameters
+    ----------
+    channels : sequence of fitted Channel
+    device : str
+        Name of a device of torch.
+    """
+
+    def __init__(self, channels: Sequence[Channel], device: str) -> None:
+        check_channels(channels)
+        self._channels = channels
+        self._device = device
+        self._sent: dict[int, tuple[Any, torch.Tensor]] = {}
+
+    def vectors(self, number: int, images: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Compute vectors in one of the channels.
+
+        Parameters
+        ----------
+        number : int
+            The channel.
+        images : sequence of N arrays
+            Gray (h, w) or color (h, w, 3) pixels, as the channel's descriptor reads them.
+
+        Returns
+        -------
+        ndarray of shape (N, n_features)
+            In the pooling's precision.
+        """
+        channel = self._channels[number]
+        precision = torch.float16 if channel.pooling.precision == np.float16 else torch.float32
+        out = np.empty((len(images), channel.n_features), channel.pooling.precision)
+        with torch.inference_mode():
+            for rows in similar([image.shape[:2] for image in images]):
+                batch = Batch([images[i] for i in rows], self._device)
+                out[rows] = self.encode(channel, batch).to(precision).cpu().numpy()
+        return out
+
+    def encode(self, channel: Channel, batch: Batch) -> torch.Tensor:
+        """Return the vectors (B, n_features) of a batch in a channel, float32."""
+        values, kinds = DESCRIBE[type(channel.descriptor)](channel.descriptor, batch)
+        encoder, pooling, pyramid = channel.encoder_, channel.pooling_, channel.pyramid
+        members = find_members(kinds, pyramid, values.device)
+        pool = _POOLED[type(encoder), type(pooling)]
+        if pool is pool_moments:
+            values = self._project(channel.projection_, values, members)
+        return pool(encoder, pooling, pyramid, values, members, self._send)
+
+    def _project(
+        self, projection: Projection | None, values: torch.Tensor, members: Members
+    ) -> torch.Tensor:
+        """Return values (B, n, m) by cell, (B, cells, most, p), projected, places appended."""
+        if projection is None:
+            return members.take(values)
+        components = self._send(projection.components_)
+        origin = self._send(projection.mean_) @ components
+        projected = members.take(values @ components - origin)
+        if projection.position > 0:
+            where = members.places * projection.position
+            projected = torch.cat([projected, where], -1)
+        return projected
+
+    def _send(self, array: Any) -> torch.Tensor:
+        """Return a fitted array on the device, where it stays."""
+        if id(array) not in self._sent:
+            self._sent[id(array)] = array, torch.from_numpy(array).to(self._device)
+        return self._sent[id(array)][1]

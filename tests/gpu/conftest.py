@@ -1,0 +1,36 @@
+"""Devices to test on: torch's CPU device, and a GPU where there is one."""
+
+import numpy as np
+import pytest
+
+from benchmarks._measure import made_image
+
+SHAPES = [(70, 80), (71, 83), (90, 70), (100, 101), (70, 80), (66, 120)]
+SMALL = [(1, 1), (10, 7), (3, 90)]
+
+
+@pytest.fixture(params=["torch", "cuda"])
+def device(request):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    return request.param
+
+
+@pytest.fixture
+def on_torch(device):
+    """Return torch's own name of the device."""
+    from lrrspm.gpu import check_device
+
+    return check_device(device)
+
+
+def color_image(height, width, seed):
+    planes = [made_image(max(height, 2), max(width, 2), 3 * seed + c) for c in range(3)]
+    pixels = np.stack(planes, axis=2)[:height, :width]
+    return np.ascontiguousarray((255 * pixels).astype(np.uint8))
+
+
+@pytest.fixture(scope="session")
+def images():
+    return [color_image(*shape, seed) for seed, shape in enumerate(SHAPES)]

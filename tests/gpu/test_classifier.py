@@ -1,0 +1,117 @@
+"""A classifier on a device: the same model, the same bits every time, errors that help."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lrrspm import ImageClassifier, find_images, load_model
+from lrrspm._support.stages import Stages
+from lrrspm.cache import FeatureStore
+from lrrspm.cli import app
+from lrrspm.gpu import DeviceError
+from lrrspm.loading import score_images
+
+
+def small(device="cpu", **parameters):
+    return ImageClassifier(
+        **{"method": "fast", "n_samples": 2000, "random_state": 0, "device": device, **parameters}
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(image_folder):
+    return find_images(image_folder)
+
+
+@pytest.mark.parametrize("method", ["fast", "balanced"])
+def test_models_are_interchangeable(method, device, folder, tmp_path):
+    paths, labels = folder
+    plain, fast = (small(d, method=method).fit(paths, labels) for d in ("cpu", device))
+    for one, other in zip(plain.features_.channels_, fast.features_.channels_, strict=True):
+        np.testing.assert_array_equal(one.encoder_.codebook_, other.encoder_.codebook_)
+    scores = plain.decision_function(paths)
+    np.testing.assert_allclose(fast.decision_function(paths), scores, rtol=0, atol=5e-3)
+    fast.save(tmp_path / "fast.lrrspm")
+    loaded = load_model(tmp_path / "fast.lrrspm")
+    assert loaded.device == "cpu"
+    np.testing.assert_allclose(loaded.decision_function(paths), scores, rtol=0, atol=5e-3)
+    np.testing.assert_array_equal(
+        loaded.set_params(device=device).decision_function(paths), fast.decision_function(paths)
+    )
+
+
+def test_same_bits_for_any_number_of_threads(device, folder):
+    paths, labels = folder
+    one, three = (small(device, n_jobs=n).fit(paths, labels) for n in (1, 3))
+    np.testing.assert_array_equal(one.decision_function(paths), three.decision_function(paths))
+
+
+def test_store_keeps_devices_apart(device, folder, tmp_path, reads):
+    paths, labels = folder
+    model = small(device, cache=tmp_path).fit(paths, labels)
+    cold = model.decision_function(paths)
+    reads.clear()
+    np.testing.assert_array_equal(model.decision_function(paths), cold)
+    assert not reads
+    model.set_params(device="cpu").decision_function(paths)
+    assert len(reads) == len(paths)
+    assert FeatureStore(tmp_path).active
+
+
+def test_unreadable_images_are_skipped(device, folder, tmp_path):
+    paths, labels = folder
+    bad = tmp_path / "bad.png"
+    bad.write_bytes(b"no image")
+    model = small(device).fit(paths, labels)
+    found = score_images(model, [paths[0], str(bad), paths[1]], Stages(), skip=True)
+    assert list(found.skipped) == [1]
+    np.testing.assert_array_equal(
+        found.scores, score_images(model, paths[:2], Stages(), skip=False).scores
+    )
+
+
+def test_other_methods_are_refused_before_the_work(device, folder, reads):
+    with pytest.raises(ValueError, match=r"LLCEncoder.*fast, balanced, best"):
+        small(device, method="LLC").fit(*folder)
+    assert not reads
+
+
+def test_unknown_device(folder):
+    with pytest.raises(DeviceError, match="there are: cpu, cuda"):
+        small("tpu").fit(*folder)
+
+
+def test_without_torch(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(DeviceError, match=r"needs torch; install lrrspm\[gpu\]"):
+        small("cuda").fit(*folder)
+
+
+def test_without_a_gpu(folder):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    name = f"cuda:{torch.cuda.device_count()}"
+    with pytest.raises(DeviceError, match="was not found"):
+        small(name).fit(*folder)
+
+
+def test_command_line(device, image_folder, tmp_path):
+    def run(*arguments):
+        done = CliRunner().invoke(app, [*map(str, arguments), "--json", "--device", device])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    model = tmp_path / "model.lrrspm"
+    run("train", image_folder, "-o", model, "--method", "fast", "--no-estimate")
+    assert run("score", model, image_folder)["accuracy"]["mean"] == 100
+    assert run("predict", model, image_folder)["predictions"]
+    run("evaluate", image_folder, "--train-per-class", 3, "--splits", 1, "--method", "fast")
+
+
+def test_command_line_with_an_unknown_device(image_folder, model_path):
+    arguments = ["predict", str(model_path), str(image_folder), "--json", "--device", "tpu"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1
+    assert "no device 'tpu'" in json.loads(done.stdout)["error"]
