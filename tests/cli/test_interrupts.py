@@ -83,7 +83,7 @@ class Trainer:
         self._context.set_forkserver_preload(["lrrspm.evaluation", "lrrspm.cli"])
         self.folder, self.place, self.shard = folder, place, shard
         self.options = QUICK if estimate else SMALL
-        self.models = 2 if estimate else 1
+        self.models = 1
         self.vectors = self.models * len(find_images(folder)[0])
 
     def start(self, name, cache=None, kill_at=None):

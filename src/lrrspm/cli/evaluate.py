@@ -123,11 +123,12 @@ def evaluate(
     given = any(tests)
     with progress() as listener:
         stages = Stages(listener)
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
+        store = next(iter(classifiers.values())).store()
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, store)
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
             seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
-            calibrate=predictions is not None or report is not None,
+            calibrate=predictions is not None or report is not None, store=store,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped

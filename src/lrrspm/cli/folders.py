@@ -10,6 +10,7 @@ from .._support.text import plural
 
 if TYPE_CHECKING:
     from .._support.stages import Stages
+    from ..cache import FeatureStore
     from ..evaluation import Groups
     from ..images import Labeled
 
@@ -33,7 +34,7 @@ def keep_together(
     near_copies: bool,
     jobs: int,
     stages: Stages,
-    cache: Path | None,
+    store: FeatureStore,
 ) -> Groups | None:
     """Return which images belong on one side of a split, if any do; warn of those on both.
 
@@ -41,13 +42,12 @@ def keep_together(
     """
     import numpy as np
 
-    from ..cache import FeatureStore
     from ..evaluation import count_leaks, find_groups, name_groups
 
     if group is not None:
         groups = name_groups(found, folder, group)
     elif near_copies:
-        groups = find_groups(found.paths, found.labels, jobs, stages, FeatureStore(cache))
+        groups = find_groups(found.paths, found.labels, jobs, stages, store)
     else:
         return None
     leaks = count_leaks(groups, np.array(found.tests))

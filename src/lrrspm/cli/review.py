@@ -78,6 +78,7 @@ def review(
     from .._support.files import check_target
     from .._support.rows import write_rows
     from .._support.stages import Stages
+    from ..cache import FeatureStore
     from ..classifier import ImageClassifier
     from ..evaluation import review as find
     from ..evaluation.review import COLUMNS
@@ -95,7 +96,8 @@ def review(
     images = find_training(folder, path_column, label_column)
     with progress() as listener:
         stages = Stages(listener)
-        groups = keep_together(images, folder, None, True, jobs, stages, cache)
+        store = FeatureStore(cache)
+        groups = keep_together(images, folder, None, True, jobs, stages, store)
         found = find(
             images.paths, images.labels, classifier, groups, stages, most_skipped(on_error)
         )

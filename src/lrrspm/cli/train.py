@@ -113,11 +113,12 @@ def train(
     to_test = images.part(test=True)
     with progress() as listener:
         stages = Stages(listener)
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
+        store = classifier.store()
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, store)
         groups = None if groups is None else groups.first(len(paths))
         found, skipped = train_with_estimate(
             paths, labels, classifier, estimate, stages, most_skipped(on_error), groups,
-            mistakes=report is not None,
+            mistakes=report is not None, store=store,
         )  # fmt: skip
         classifier.save(output)
         tested = None

@@ -74,6 +74,7 @@ def tune(
     """
     from .._support.files import check_target
     from .._support.stages import Stages
+    from ..cache import FeatureStore
     from ..evaluation import train_with_estimate
     from ..evaluation import tune as search
 
@@ -85,7 +86,8 @@ def tune(
     # The winner's vectors are taken from the store when it is trained.
     with TemporaryDirectory(prefix="lrrspm-") as own, progress() as listener:
         stages, store = Stages(listener), cache or Path(own)
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, cache)
+        store = FeatureStore(cache)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, store)
         groups = None if groups is None else groups.first(len(paths))
         found = search(
             paths, labels, budget=budget, seed=seed, n_jobs=jobs, cache=store, groups=groups,

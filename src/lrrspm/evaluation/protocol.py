@@ -101,6 +101,7 @@ def evaluate_all(
     groups: Groups | None = None,
     tests: Sequence[bool] | None = None,
     calibrate: bool = False,
+    store: FeatureStore | None = None,
 ) -> list[Evaluation]:
     """Evaluate several classifiers on the same splits; see :func:`evaluate`.
 
@@ -119,13 +120,13 @@ def evaluate_all(
         with open_engine(first.n_jobs, device=first.device) as engine:
             return evaluate_all(
                 paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
-                stages, max_skipped, engine, groups, tests, calibrate,
+                stages, max_skipped, engine, groups, tests, calibrate, store,
             )  # fmt: skip
     if tests is not None:
         splits, groups = 1, None
     everyone, all_labels = paths, np.asarray(labels)
     seeds = split_seeds(seed, splits)
-    store = FeatureStore(classifiers[0].cache)
+    store = store or classifiers[0].store()
 
     def measure(
         used: NDArray[np.int64], skip: bool
