@@ -86,8 +86,9 @@ def tune(
     # The winner's vectors are taken from the store when it is trained.
     with TemporaryDirectory(prefix="lrrspm-") as own, progress() as listener:
         stages, store = Stages(listener), cache or Path(own)
-        store = FeatureStore(cache)
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, store)
+        groups = keep_together(
+            images, folder, group, near_copies, jobs, stages, FeatureStore(store)
+        )
         groups = None if groups is None else groups.first(len(paths))
         found = search(
             paths, labels, budget=budget, seed=seed, n_jobs=jobs, cache=store, groups=groups,
