@@ -15,7 +15,8 @@ from tests.conftest import run_alone
 from tests.images.test_bombs import READ_ALL
 from tests.images.test_decoding import smooth
 
-needs_avif = pytest.mark.skipif(not features.check("avif"), reason="this Pillow has no AVIF")
+HAS_AVIF = "avif" in features.modules and features.check("avif")
+needs_avif = pytest.mark.skipif(not HAS_AVIF, reason="this Pillow has no AVIF")
 
 
 def color_image():
