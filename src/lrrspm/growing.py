@@ -158,6 +158,16 @@ def _identify(images: Sequence[Image], store: FeatureStore, engine: Engine) -> l
     return list(ordered_map(store.identify, images, engine.threads))
 
 
+def count_trained(classifier: ImageClassifier, images: Sequence[Image]) -> int:
+    """Count images that a classifier was trained on; 0 if it does not know what these were."""
+    if classifier.digests_ is None:
+        return 0
+    known = {row.tobytes().hex() for row in classifier.digests_}
+    with open_engine(classifier.n_jobs) as engine:
+        digests = _identify(images, classifier.store(), engine)
+    return sum(digest is not None and digest[:32] in known for digest in digests)
+
+
 class Changes(NamedTuple):
     """Images beside those that a model was trained on: their paths, and how many are the same.
 

@@ -143,7 +143,7 @@ def test_evaluate(image_folder):
     assert shared["parameters"]["shared_codebook"] is True
     text = run(*arguments).stdout
     assert f"accuracy {found['accuracy']['mean']:.2f}" in text
-    assert "2 splits, 36 images, 3 classes" in text
+    assert "2 splits, 36 images, 24 tested, 3 classes" in text
 
 
 def test_a_csv_file_instead_of_a_folder(image_folder, model_path, tmp_path):

@@ -57,7 +57,7 @@ def test_predict_writes_a_row_per_image(image_folder, model_path, bad, tmp_path,
 def test_predict_writes_the_best_classes(image_folder, model_path, tmp_path):
     target = tmp_path / "p.csv"
     arguments = ["predict", model_path, image_folder / "dots", "--top", "9"]
-    assert run(*arguments, "-o", target).stdout == f"wrote {target}\n"
+    assert run(*arguments, "-o", target).stdout == f"wrote {target}\n12 images\n"
     rows = read(target)
     assert len(rows) == 12
     for row in rows:

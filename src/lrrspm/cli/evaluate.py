@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import config
+from .._support.text import plural
 from .app import SKIPPED, command, report_skipped
 from .folders import find_training, keep_together
 from .options import (
@@ -121,6 +123,11 @@ def evaluate(
     images = find_training(folder, path_column, label_column)
     paths, labels, tests, _ = images
     given = any(tests)
+    if given and (train_per_class is not None or splits != config.SPLITS):
+        print(
+            "note: train/ and test/ are the one split; --train-per-class and --splits do not count",
+            file=sys.stderr,
+        )
     with progress() as listener:
         stages = Stages(listener)
         store = next(iter(classifiers.values())).store()
@@ -201,6 +208,7 @@ def score(
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
     images = find_labeled(folder, path_column, label_column)
     paths, labels = images.part(test=any(images.tests))
+    _warn_of_trained(classifier, paths)
     with progress() as listener:
         stages = Stages(listener)
         result = score_model(classifier, paths, labels, stages, on_error is OnError.SKIP)
@@ -222,3 +230,13 @@ def score(
     report_skipped(result.skipped, len(paths))
     if result.unknown:
         raise typer.Exit(SKIPPED)
+
+
+def _warn_of_trained(classifier: ImageClassifier, paths: list[str]) -> None:
+    """Say how many of the images a model was trained on: they flatter it."""
+    from ..growing import count_trained
+
+    trained = count_trained(classifier, paths)
+    if trained:
+        some = f"{trained} of {plural(len(paths), 'image')}"
+        print(f"warning: the model was trained on {some}; they flatter it", file=sys.stderr)

@@ -74,7 +74,8 @@ CacheFolder = Annotated[
 
 def _check_probability(value: float | None) -> float | None:
     if value is not None and not 0 <= value <= 1:  # neither is NaN
-        raise typer.BadParameter(f"expected a probability from 0 to 1, got {value:g}")
+        hint = f"; {value:g} % is {value / 100:g}" if 1 < value <= 100 else ""
+        raise typer.BadParameter(f"expected a probability from 0 to 1, got {value:g}{hint}")
     return value
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from .. import config
-from .._support.text import percent
+from .._support.text import percent, plural
 from .app import command, report_skipped
 from .options import (
     CacheFolder,
     DeviceName,
     Jobs,
     Json,
+    MinConfidence,
     ModelPath,
     OnError,
     OnErrorSkip,
@@ -35,10 +36,14 @@ UNKNOWN = "unknown"
 
 
 class Answer(NamedTuple):
-    """An image, whether it is known, and its best classes with probabilities and scores."""
+    """An image, whether it is known, and its best classes with probabilities and scores.
+
+    One that is not familiar is unlike the images that the model was trained on.
+    """
 
     path: str
     known: bool
+    familiar: bool
     best: list[tuple[str, float, float]]
 
     @property
@@ -71,16 +76,7 @@ def predict(
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print what --output would write, as CSV.")
     ] = False,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--min-confidence",
-            min=0.0,
-            max=1.0,
-            help="Answer 'unknown' below this probability, and for images unlike any that the "
-            "model was trained on; train and info say what that costs.",
-        ),
-    ] = None,
+    min_confidence: MinConfidence = None,
     path_column: PathColumn = None,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
@@ -131,6 +127,8 @@ def predict(
         print(csv_text(columns, lines), end="")
     elif output is not None:
         print_written(output)
+        unknown = sum(not answer.known for answer in answers)
+        print(plural(len(answers), "image") + (f", {unknown} unknown" if unknown else ""))
     elif answers:
         _print_table(answers)
     if classifier.temperature_ is None and not as_json:
@@ -149,15 +147,19 @@ def _answers(
     from ..loading import rank
 
     known = [True] * len(paths) if least is None else classifier.is_known(scores, least).tolist()
+    familiar = classifier.is_known(scores, 0.0).tolist()
     likely = rank(classifier.classes_, classifier.probabilities(scores), top)
     ranked = rank(classifier.classes_, scores, top)
     return [
         Answer(
             path,
             sure,
+            like,
             [(name, p, score) for (name, score), (_, p) in zip(best, chances, strict=True)],
         )
-        for path, sure, best, chances in zip(paths, known, ranked, likely, strict=True)
+        for path, sure, like, best, chances in zip(
+            paths, known, familiar, ranked, likely, strict=True
+        )
     ]
 
 
@@ -167,6 +169,7 @@ def _to_json(answer: Answer) -> dict[str, Any]:
         "path": answer.path,
         "label": answer.label,
         "known": answer.known,
+        "familiar": answer.familiar,
         "probability": top[0]["probability"],
         "score": top[0]["score"],
         "top": top,
@@ -209,7 +212,8 @@ def _print_table(answers: list[Answer]) -> None:
     table.add_column("probability", justify="right", no_wrap=True)
     for answer in answers:
         if not answer.known:
-            table.add_row(text(answer.path), UNKNOWN, "")
+            why = "" if answer.familiar else ": unlike the training images"
+            table.add_row(text(answer.path), UNKNOWN + why, "")
         for place, (label, probability, _) in enumerate(answer.best):
             path = answer.path if answer.known and not place else ""
             shown = label if answer.known else f"perhaps {label}"

@@ -79,9 +79,14 @@ ABOUT_SCORE = (
 )
 
 
-def about_training(summary: dict[str, Any], asked: bool) -> str:
-    """Say what the estimate of a report rests on."""
+def about_training(
+    summary: dict[str, Any], asked: bool, tested_on: Evaluation | None = None
+) -> str:
+    """Say what the estimate of a report rests on, and what test images said, if there are any."""
     trained = f"The model was trained on {plural(summary['images'], 'image')}."
+    if tested_on is not None:
+        some = plural(tested_on.images, "image")
+        trained += f" On {some} of the folder test its accuracy is {tested_on.mean:.2f} %."
     if "estimate" in summary:
         estimate = summary["estimate"]
         tested = plural(estimate["images"], "image")

@@ -87,7 +87,9 @@ def print_evaluation(result: Evaluation) -> None:
 
     splits = plural(len(result.confusions), "split") + ", " if len(result.confusions) > 1 else ""
     classes = plural(len(result.class_names), "class")
-    basis = f"{splits}{plural(result.images, 'image')}, {classes}"
+    tested = int(result.confusion.sum()) // len(result.confusions)
+    trained = f", {tested} tested" if tested < result.images else ""
+    basis = f"{splits}{plural(result.images, 'image')}{trained}, {classes}"
     print(f"accuracy {_accuracy(result)} %   ({basis})")
     print(f"precision {result.precision:.2f} %, F1 {result.f1:.2f} %   (means over the classes)")
     table = Table("class, weakest first", box=None, pad_edge=False)
@@ -126,6 +128,7 @@ def print_kept_together(groups: Groups | None) -> None:
 def print_tested(result: Evaluation) -> None:
     """Print the accuracy on the test images of a folder with train/ and test/."""
     print(f"accuracy {result.mean:.1f} % on {plural(result.images, 'test image')}")
+    _print_weakest({str(name): share for name, share in result.per_class.items()})
     _print_unknown(result)
 
 
@@ -180,13 +183,14 @@ def print_estimate(summary: dict[str, Any], everything: bool = True) -> None:
     if not everything:
         return
     _print_weakest(estimate["per_class"])
-    print("with --min-confidence, predict answers only where it is sure enough:")
+    print("with --min-confidence, of images like these, predict")
     for row in estimate["coverage"]:
         if row["right"] is not None:
             print(
                 f"  at {row['confidence']:g}: answers {row['answered']:.0f} % of images, "
                 f"{row['right']:.0f} % of them right"
             )
+    print("  (of classes that it has never seen, it may answer half and more)")
 
 
 def _print_weakest(per_class: dict[str, float]) -> None:

@@ -131,7 +131,7 @@ def train(
         if report is not None:
             write_report(
                 report, context, folder, jobs, f"Training on {folder}",
-                about_training(summary, estimate), {method: parameters},
+                about_training(summary, estimate, tested), {method: parameters},
                 {} if found is None else {method: found}, paths, labels, skipped, stages,
                 (path_column, label_column),
             )  # fmt: skip

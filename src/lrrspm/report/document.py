@@ -118,6 +118,7 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
         classes=_class_sizes(run.classes),
         skipped=[(each.path, each.reason) for each in run.skipped[:_SKIPPED]],
         kinds=[(kind, KINDS[kind], count) for kind, count in counts.items() if count],
+        copies=any(counts[kind] for kind in counts if "copy" in kind or kind == "leak"),
         findings=[_finding(each) for kind in counts for each in _first(run.audit, kind)],
         seeds=sorted({str(given["seed"]) for given in run.parameters.values() if "seed" in given}),
         parameters=_parameters(run.parameters),
