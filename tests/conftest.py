@@ -20,6 +20,10 @@ HERE = Path(__file__).parent
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 
+# Tables are as wide as this says; tests that are about it set it.
+os.environ.pop("COLUMNS", None)
+
+
 @pytest.fixture(autouse=True)
 def _no_network(request, monkeypatch):
     """Tests reach nobody; those marked ``network`` reach this machine, by its own addresses."""
