@@ -23,8 +23,8 @@ from ._measure import ROOT, data_folder, figure, measure, show
 from .serve import PER_CLASS, make_requests, send, serving
 
 BASE = "df8a6ff"
-TURNS = 4
-SECONDS = 12.0
+TURNS = 2
+SECONDS = 8.0
 _VECTORS = """
 import sys, time
 from lrrspm import load_model
@@ -32,9 +32,12 @@ model = load_model(sys.argv[1]).set_params(n_jobs=2)
 paths = sys.argv[2:]
 features = model.features_.set_params(n_jobs=2)
 features.transform(paths[:20])
-start = time.perf_counter()
-features.transform(paths)
-print(len(paths) / (time.perf_counter() - start))
+best = 0
+for _ in range(4):
+    start = time.perf_counter()
+    features.transform(paths)
+    best = max(best, len(paths) / (time.perf_counter() - start))
+print(best)
 """
 
 
