@@ -208,7 +208,6 @@ def score(
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
     images = find_labeled(folder, path_column, label_column)
     paths, labels = images.part(test=any(images.tests))
-    _warn_of_trained(classifier, paths)
     with progress() as listener:
         stages = Stages(listener)
         result = score_model(classifier, paths, labels, stages, on_error is OnError.SKIP)
@@ -227,6 +226,7 @@ def score(
     else:
         print_evaluation(result)
         print_written(report, predictions)
+    _warn_of_trained(classifier, paths)
     report_skipped(result.skipped, len(paths))
     if result.unknown:
         raise typer.Exit(SKIPPED)
