@@ -94,14 +94,17 @@ def train_with_estimate(
             certainty=certainty,
             folds=int(folds.max()) + 1,
         )
-        low, high = found.interval
+        (low, high), metrics = found.interval, found.class_metrics
         classifier.summary_["estimate"] = {
             "accuracy": found.mean,
             "low": low,
             "high": high,
             "images": found.images,
             "folds": found.folds,
-            "per_class": {str(name): share for name, share in found.per_class.items()},
+            "precision": found.precision,
+            "f1": found.f1,
+            "per_class": {str(name): one.recall for name, one in metrics.items()},
+            "precision_per_class": {str(name): one.precision for name, one in metrics.items()},
             "coverage": certainty.coverage(),
         }
         return Training(found, []), {}
