@@ -81,6 +81,11 @@ LEVELS = (1, 2, 4)
 N_SAMPLES = 200_000
 """Descriptors that a codebook is learned from."""
 
+MOST_SAMPLED = 300
+"""Descriptors of one image at most, for channels with a projection: more are much alike.
+
+Of few images a codebook would otherwise take most of the time of training."""
+
 C = 10.0
 """Penalty of the support vector machine."""
 

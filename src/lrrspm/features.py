@@ -259,7 +259,8 @@ class SpatialPyramidFeatures(
         Larger images are shrunk to this, see :func:`lrrspm.read_image`.
     n_samples : int
         Descriptors that each channel is fitted to: ``n_samples / images``
-        (rounded, at least 1) random ones from each training image.
+        (rounded, at least 1) random ones from each training image; at most 300 for
+        channels with a projection, which few images would otherwise wait for.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.

@@ -149,6 +149,7 @@ def test_help_shows_the_names_of_all_options(columns, monkeypatch, capsys):
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= columns
         assert "\N{HORIZONTAL ELLIPSIS}" not in text
+        assert "\\" not in text
         flags = {flag for option in command.params for flag in option.opts + option.secondary_opts}
         assert not {flag for flag in flags if flag.startswith("-") and flag not in text}
         for name, inner in getattr(command, "commands", {}).items():

@@ -77,9 +77,20 @@ class _Command(TyperCommand):
     """A command whose help has no frames where they would cut the names of options."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        if shutil.get_terminal_size().columns < _FRAMED:
-            self.rich_markup_mode = None
+        if shutil.get_terminal_size().columns >= _FRAMED:
+            super().format_help(ctx, formatter)
+            return
+        self.rich_markup_mode = None
+        self.help = _plain(self.help)
+        for option in self.params:
+            if hasattr(option, "help"):
+                option.help = _plain(option.help)
         super().format_help(ctx, formatter)
+
+
+def _plain(words: str | None) -> str | None:
+    """Remove the backslashes that keep Rich from reading brackets as markup."""
+    return None if words is None else words.replace("\\[", "[")
 
 
 def _open_streams() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state, column_or_1d
 
+from .. import config
 from .._support.stages import Stages
 from .._support.text import plural
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
@@ -123,6 +124,8 @@ def _make_plans(
             if key not in plans:
                 places = {int(index): place for place, index in enumerate(indices)}
                 quota = max(1, round(feature.n_samples / len(indices)))
+                if located:
+                    quota = min(quota, config.MOST_SAMPLED)
                 plans[key] = _Plan(feature, Draw(source, quota, seed, places, located))
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())
