@@ -41,7 +41,14 @@ from .report import (
     write_report,
     written_files,
 )
-from .terminal import print_evaluation, print_json, print_methods, progress
+from .terminal import (
+    print_evaluation,
+    print_json,
+    print_methods,
+    print_reused,
+    progress,
+    reused,
+)
 from .tunables import Tuned, make_classifiers, tunable
 
 if TYPE_CHECKING:
@@ -153,6 +160,7 @@ def evaluate(
         written = written_files(report=report, predictions=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
+            from_cache=reused(store),
             skipped=[one.to_json() for one in skipped],
             **written,
         )
@@ -161,6 +169,7 @@ def evaluate(
             print_methods(by_name)
         else:
             print_evaluation(results[0])
+        print_reused(store)
         print_written(report, predictions)
     report_skipped(skipped, len(paths))
 

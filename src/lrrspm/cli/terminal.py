@@ -15,6 +15,7 @@ from .._support.text import natural_key, plural, printable
 
 if TYPE_CHECKING:
     from .._support.stages import Listener
+    from ..cache import FeatureStore
     from ..evaluation import Evaluation, Groups
 
 # Classes that an estimate lists at most, and groups of classes confused with each other.
@@ -280,6 +281,21 @@ def print_rich(content: Any) -> None:
     # A pipe has no width; rows must not be wrapped there, unless COLUMNS asks for it.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
     Console(width=width, highlight=False).print(content)
+
+
+def reused(store: FeatureStore) -> dict[str, Any]:
+    """Return how many vectors, and whether codebooks, came from --cache; else nothing."""
+    vectors, codebooks = store.found["vectors"], store.found["codebooks"] > 0
+    return {"vectors": vectors, "codebooks": codebooks} if vectors or codebooks else {}
+
+
+def print_reused(store: FeatureStore) -> None:
+    """Say that seconds are those of a run with a cache that had something."""
+    found = reused(store)
+    if found:
+        what = [plural(found["vectors"], "vector")] * bool(found["vectors"])
+        what += ["the codebooks"] * found["codebooks"]
+        print(f"from the cache: {' and '.join(what)}; the seconds are those of the rest")
 
 
 def print_seconds(seconds: dict[str, float]) -> None:
