@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,11 +38,23 @@ from .svm import (
     familiarity,
     fit_temperature,
     fit_thresholds,
+    leave_out,
+    one_vs_rest,
     predict_labels,
     probabilities,
     score_columns,
     weigh_samples,
 )
+
+
+class Crossed(NamedTuple):
+    """Scores of N training images by machines that were trained without them, (N, n_classes)."""
+
+    scores: NDArray[np.float64]
+    """Trained without the image's fold."""
+    left_out: NDArray[np.float64]
+    """Trained without the image and its group alone, see :func:`lrrspm.svm.leave_out`;
+    where that is not known, those of folds."""
 
 
 class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEstimator):
@@ -318,17 +330,19 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         folds: NDArray[np.int64] | None = None,
         sample_weight: NDArray[Any] | None = None,
         tell: Callable[[int, SVM], object] | None = None,
-    ) -> NDArray[Any] | None:
+        groups: NDArray[np.int64] | None = None,
+    ) -> Crossed | None:
         """Train the support vector machine alone, on vectors of ``features_``.
 
-        With ``folds`` (N,), the number of each image's fold or -1, it is calibrated
-        on scores (N, n_classes) by machines trained without the image's fold, which
-        are returned; ``tell`` is called with each fold and its machine.
+        With ``folds`` (N,), the number of each image's fold or -1, scores by machines
+        trained without the image are returned; ``tell`` is called with each fold and
+        its machine. It is calibrated on those of leaving out the image and its group
+        (N,) alone: machines of folds know less than it does, and are less sure.
         """
         self.svm_ = self.new_svm()
         self.temperature_: float | None = None
         self.familiar_: float | None = None
-        scores = None
+        crossed = None
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
         else:
@@ -341,10 +355,20 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
                 if tell is not None:
                     tell(fold, machine)
 
-            self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
-            self._calibrate(scores, labels, indices, tested, sample_weight)
+            left: list[NDArray[np.float64]] = []
+            given: dict[str, Any] = {}
+            if isinstance(self.svm_, LinearSVM):
+                weights = weigh_samples(self.class_weight, labels, sample_weight, np.float64)
+                given["share"] = lambda gram: left.extend(
+                    self._leave_out(gram, vectors, indices, weights, groups, engine)
+                )
+            self.svm_.fit_folds(
+                vectors, labels, folds, engine.threads, sample_weight, test, **given
+            )
+            crossed = Crossed(scores, left[0] if left else scores.copy())
+            self._calibrate(crossed, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None
-            found = familiarity(scores[tested], self.temperature_)
+            found = familiarity(crossed.left_out[tested], self.temperature_)
             self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
         self.fitted_method_ = None if self.method_name == "custom" else self.method_name
         self.classes_ = self.svm_.classes_
@@ -353,26 +377,50 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
         self.digests_: NDArray[np.uint8] | None = None
         self.kept_: Kept | None = None
-        return scores
+        return crossed
+
+    def _leave_out(
+        self,
+        gram: NDArray[Any],
+        vectors: NDArray[Any],
+        indices: NDArray[np.int64],
+        weights: NDArray[Any] | None,
+        groups: NDArray[np.int64] | None,
+        engine: Engine,
+    ) -> Iterator[NDArray[np.float64]]:
+        """Yield scores (N, n_classes) of leaving out each image, if they can be had."""
+        assert isinstance(self.svm_, LinearSVM)
+        scores = self.svm_.scores(vectors, engine.threads)
+        signs = one_vs_rest(indices, int(indices.max()) + 1, np.float64)
+        costs = 2 * self.C * (np.ones(len(indices)) if weights is None else weights)
+        found = leave_out(
+            gram, scores.reshape(len(scores), -1), signs, costs, groups,
+            self.svm_.loss == "squared", engine.threads,
+        )  # fmt: skip
+        if found is not None:
+            columns = score_columns(found[:, 0] if len(signs) == 1 else found)
+            yield columns.astype(np.float64)
 
     def _calibrate(
         self,
-        scores: NDArray[Any],
+        crossed: Crossed,
         labels: NDArray[Any],
         indices: NDArray[np.int64],
         tested: NDArray[np.bool_],
         sample_weight: NDArray[Any] | None,
     ) -> None:
-        """Learn the temperature from scores (N, n_classes); with class weights, thresholds too.
+        """Learn the temperature from scores; with class weights, thresholds too.
 
         These are added to the scores, and to the machine's intercepts.
         """
+        scores = crossed.left_out
         weights = weigh_samples(self.class_weight, labels, sample_weight, np.float64)
         if self.class_weight is None or weights is None or isinstance(self.svm_, KernelSVM):
             self.temperature_ = fit_temperature(scores[tested], indices[tested])
             return
         added, self.temperature_ = fit_thresholds(scores[tested], indices[tested], weights[tested])
-        scores += added
+        for found in crossed:
+            found += added
         own = added[1:] if len(added) == 2 else added  # two classes share one machine
         self.svm_.intercept_ = (self.svm_.intercept_ + own).astype(self.svm_.intercept_.dtype)
 

@@ -118,8 +118,7 @@ def test_certainty_is_that_of_the_predictions(image_folder, tmp_path):
     estimate = train_with_estimate(paths, labels, model).estimate
     scored = score_model(model, paths, labels, Stages())
     split = evaluate(paths, labels, small(), 4, 2)
-    for found in (estimate, scored, split):
-        assert found is not None
+    for found in (scored, split):
         assert found.certainty is not None
         assert found.certainty.right.sum() == np.trace(found.confusion)
         assert len(found.certainty.probabilities) == found.confusion.sum()
@@ -138,5 +137,6 @@ def test_certainty_is_that_of_the_predictions(image_folder, tmp_path):
     assert estimate is not None
     assert estimate.certainty is not None
     assert estimate.certainty.calibrated
+    assert len(estimate.certainty.probabilities) == len(paths)
     assert split.certainty is not None
     assert not split.certainty.calibrated

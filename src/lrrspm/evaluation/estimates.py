@@ -46,7 +46,8 @@ def train_with_estimate(
     """Fit a classifier to all images, and estimate how good it is.
 
     The estimate is that of a cross-validation: each image is tested by a support
-    vector machine that was trained without it, and without others of its group.
+    vector machine that was trained without it, and without others of its group. How
+    sure the classifier is of new images, it is told by leaving out one at a time.
     Descriptors, codebook and vectors are those of all images, without their
     labels. There is none where it is not asked for, where classes have one image
     each, or where an encoder learned from the labels. It joins the classifier's
@@ -70,19 +71,21 @@ def train_with_estimate(
             trained, skipped = fit_together(
                 [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,
-                tell=machines.__setitem__ if mistakes else None, frozen=frozen,
+                tell=machines.__setitem__ if mistakes else None, frozen=frozen, groups=own,
             )  # fmt: skip
             if skipped:
                 return None, skipped
             remember(classifier, paths, y, store, engine)
-        scores = trained[0].crossed
-        if not estimate or scores is None:
+        crossed = trained[0].crossed
+        if not estimate or crossed is None:
             return Training(None, []), {}
+        scores = crossed.scores
         names = classifier.classes_
         tested = folds >= 0
         truth = np.searchsorted(names, y)
         predicted = scores.argmax(axis=1)
-        certainty = measure_certainty(classifier, scores[tested], truth[tested])
+        # Machines of folds are less sure than the classifier, which has all images.
+        certainty = measure_certainty(classifier, crossed.left_out[tested], truth[tested])
         found = Evaluation(
             names.tolist(),
             [count_confusions(range(len(names)), truth[tested], predicted[tested])],

@@ -5,7 +5,15 @@ from .calibration import familiarity, fit_temperature, fit_thresholds, probabili
 from .crossing import cross_scores
 from .folds import stratified_folds
 from .kernel import KernelSVM
-from .labels import ClassWeight, encode_labels, predict_labels, score_columns, weigh_samples
+from .labels import (
+    ClassWeight,
+    encode_labels,
+    one_vs_rest,
+    predict_labels,
+    score_columns,
+    weigh_samples,
+)
+from .leaving import leave_out
 from .linear import LinearSVM, linear_gram
 
 SVM = LinearSVM | KernelSVM
@@ -21,7 +29,9 @@ __all__ = [
     "familiarity",
     "fit_temperature",
     "fit_thresholds",
+    "leave_out",
     "linear_gram",
+    "one_vs_rest",
     "predict_labels",
     "probabilities",
     "score_columns",

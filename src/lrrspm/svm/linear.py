@@ -148,12 +148,14 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         executor: Executor | None,
         sample_weight: ArrayLike | None = None,
         tell: Callable[[int, Self], object] | None = None,
+        share: Callable[[Floats], object] | None = None,
     ) -> Self:
         """``fit``, and a machine of each fold, trained on all samples but its own.
 
         ``folds`` (n,) numbers them from 0; samples below 0 are in none, and train
         every machine. ``tell`` is called with each fold and its machine. The Gram
-        matrix is made once for all.
+        matrix is made once for all; where there is one, ``share`` is called with it
+        when the machine of all samples is trained.
         """
         self.check_parameters()
         samples, labels = self._check(X, y)
@@ -177,6 +179,8 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
                 machine._keep(found, half)
                 if tell is not None and fold >= 0:
                     tell(fold, machine)
+                if share is not None and fold < 0 and gram is not None:
+                    share(gram)
         return self
 
     def _solve(
