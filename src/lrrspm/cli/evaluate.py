@@ -14,6 +14,7 @@ from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
+    ClassWeights,
     DeviceName,
     Group,
     ImageFolder,
@@ -31,6 +32,7 @@ from .options import (
     ReportPath,
     Seed,
     most_skipped,
+    parse_weights,
 )
 from .predictions import PredictionsPath, check_predictions, write_predictions
 from .report import (
@@ -96,6 +98,7 @@ def evaluate(
     label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
+    class_weight: ClassWeights = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
@@ -121,8 +124,9 @@ def evaluate(
 
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
-        names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device
-    )
+        names, tuned, C=penalty, class_weight=parse_weights(class_weight), random_state=seed,
+        n_jobs=jobs, cache=cache, device=device,
+    )  # fmt: skip
     if shared_codebook:
         _refuse_labels(list(classifiers.values()))
     check_report(report)
@@ -142,7 +146,9 @@ def evaluate(
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
             seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
-            calibrate=predictions is not None or report is not None, store=store,
+            # Class weights work by thresholds, too, which calibration finds.
+            calibrate=predictions is not None or report is not None or class_weight is not None,
+            store=store,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped
