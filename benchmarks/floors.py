@@ -24,11 +24,11 @@ from lrrspm import SpatialPyramidFeatures
 from lrrspm._support.halves import in_precision
 from lrrspm._support.loops import compiled
 from lrrspm._support.parallel import single_blas_thread
+from lrrspm.channels import Channel
 from lrrspm.descriptors import LBP, LocalDescriptors, RootSIFT
 from lrrspm.descriptors.base import PatchGrid
 from lrrspm.descriptors.root_sift import gaussian_taps
 from lrrspm.descriptors.sift import bin_weights
-from lrrspm.features import Channel
 
 _REPEATS = 5
 _SIDE, _LENGTH, _BYTES = 512, 1024, 2**18
