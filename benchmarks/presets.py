@@ -16,9 +16,9 @@ import numpy as np
 
 from lrrspm import ImageClassifier, SpatialPyramidFeatures, find_images
 from lrrspm._support.parallel import single_blas_thread
+from lrrspm.channels import Channel
 from lrrspm.encoders import BLOCK
 from lrrspm.evaluation import train_with_estimate
-from lrrspm.features import Channel
 
 from ._measure import best_of, data_folder, figure, measure, show
 

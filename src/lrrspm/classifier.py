@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from . import config
 from ._support.stages import Stages
 from .cache import FeatureStore
+from .channels import Channel, ChannelParameters
 from .evidence import Examination, Explanation
-from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
+from .features import Image, SpatialPyramidFeatures
 from .growing import GrowingMixin, Kept, train
 from .images import list_images
 from .methods import find_method, method_of

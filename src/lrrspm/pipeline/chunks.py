@@ -18,7 +18,8 @@ from ..descriptors import Descriptor, LocalDescriptors, places
 from ..images import ImageError, KeptImages, Pixels, has_color, read_pixels
 
 if TYPE_CHECKING:
-    from ..features import Channel, Image, SpatialPyramidFeatures
+    from ..channels import Channel
+    from ..features import Image, SpatialPyramidFeatures
 
 _KNOWN_IMAGE = b"P6 1 1 255\n\x00\x00\x00"
 

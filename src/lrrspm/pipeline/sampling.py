@@ -26,7 +26,8 @@ from .timing import divided
 from .unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from ..features import Channel, Image, SpatialPyramidFeatures
+    from ..channels import Channel
+    from ..features import Image, SpatialPyramidFeatures
 
 _CODEBOOKS = Form(("F32", "F64"), (range(1, 2**32), range(1, 2**32)))
 
