@@ -17,24 +17,16 @@ from lrrspm.paper.significance import say_p
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday, recompute, review
+from . import everyday, gpu, recompute, review, robustness
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
 from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
 
+# Every page, but for those that building the documents makes.
 PAGES = tuple(
-    ROOT / name
-    for name in (
-        "README.md",
-        "docs/paper.md",
-        "docs/everyday.md",
-        "docs/review.md",
-        "docs/speed.md",
-        "docs/evidence.md",
-        "docs/beyond.md",
-        "docs/future-work.md",
-        "docs/reliability.md",
-    )
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "_build" not in page.parts
 )
 
 # What the package itself says of the presets.
@@ -79,6 +71,10 @@ def tables() -> dict[str, str]:
         "claims": claims_block(),
         "recompute": recompute.say(),
         "future": future_table(),
+        "gains": future_gains(),
+        "gpu": gpu.kernels_table(),
+        "scenes": gpu.scenes_table(),
+        "photographs": robustness.say_photographs(),
         "hardening": hardening_table(),
         "methods": methods_table(),
         "coding": coding_table(),
@@ -179,6 +175,33 @@ def future_table() -> str:
         cells.append(f"{spent[variant] / next(iter(spent.values())):.2g}")
         lines.append(f"| {variant} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", _source("future.json", content["environment"])])
+
+
+# Groups of the rows of future.json: what they are, and how their names begin.
+_EXTENSIONS = {
+    "A kernel in the objective": "NonlinearLrrSPM",
+    "The intersection kernel": "KernelLrrSPM",
+    "Atoms per class": "SupervisedLrrSPM",
+}
+
+
+def future_gains() -> str:
+    """Return the points that each kind of extension gains over LrrSPM, by data set."""
+    rows = _read("future")["result"]["rows"]
+    base = {row["set"]: row["accuracy"] for row in rows if row["variant"] == "LrrSPM"}
+    lines = []
+    for what, start in _EXTENSIONS.items():
+        spans = []
+        for name, plain in base.items():
+            gains = [
+                row["accuracy"] - plain
+                for row in rows
+                if row["set"] == name and row["variant"].startswith(start)
+            ]
+            low, high = f"{min(gains):+.1f}", f"{max(gains):+.1f}"
+            spans.append(f"{low if low == high else f'{low} to {high}'} points on {name}")
+        lines.append(f"- {what}: {', '.join(spans)}.")
+    return "\n".join(lines)
 
 
 def speed_table(scripts: tuple[str, ...]) -> str:
