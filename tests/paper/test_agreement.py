@@ -98,3 +98,9 @@ def test_normalized_codes_help_faces_and_harm_objects(committed):
     assert caltech is not None
     assert caltech.points < 0
     assert not any(t.significant for n, t in tests.items() if t and n in ("OT", "FP", "LS"))
+
+
+def test_remarks_on_seconds_come_with_the_rows(committed, made):
+    (said,) = committed.remarks(iter(["OT", "COIL100", "Caltech101"]))
+    assert said.startswith("COIL100, Caltech101: ")
+    assert committed.remarks(["OT"]) == made.remarks(["OT"]) == []

@@ -26,8 +26,8 @@ class Results:
 
     There are three kinds of lines: ``row`` (a setting and its result),
     ``figure`` (numbers of a figure) and ``environment`` (commit, versions, of
-    the code behind results too, and machine, which the others reference by a
-    short digest). A later line
+    the code behind results too, machine, and perhaps a ``note`` on its seconds,
+    which the others reference by a short digest). A later line
     replaces an earlier one with the same key. A process that is killed while
     writing leaves at most half a line, which is ignored.
 
@@ -105,6 +105,17 @@ class Results:
     def outdated(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the results of older code, whose numbers this code may not repeat."""
         return [record for record in records if self.code(record) < CODE]
+
+    def remarks(self, datasets: Iterable[str]) -> list[str]:
+        """Return what the environments of some data sets' rows say about their seconds."""
+        said, wanted = [], list(dict.fromkeys(datasets))
+        for key, environment in self.environments.items():
+            rows = (r for r in self.records.values() if r["environment"] == key)
+            own = {r["setting"]["dataset"] for r in rows} if "note" in environment else set()
+            names = [name for name in wanted if name in own]
+            if names:
+                said.append(f"{', '.join(names)}: {environment['note']}.")
+        return said
 
     def add_row(self, setting: Setting, **content: Any) -> None:
         """Store the result of a setting: its numbers, or ``error``."""

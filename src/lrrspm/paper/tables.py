@@ -146,8 +146,10 @@ def make_table(table: str, results: Results, options: Options) -> Table:
     header = list(next(iter(found.values())))
     rows = [((row,), *(cell.lines() for cell in line.values())) for row, line in found.items()]
     rows += [] if options.quick else _quoted(table, header)
-    lines = tuple(_notes(table, found, options))
-    return Table(_table_title(table), ("method", *header), tuple(rows), lines)
+    lines = [*_notes(table, found, options)]
+    if table in (*_WITH_SECONDS, "table10"):
+        lines += results.remarks(column.dataset for column in TABLES[table])
+    return Table(_table_title(table), ("method", *header), tuple(rows), tuple(lines))
 
 
 def _table_title(table: str) -> str:
