@@ -5,15 +5,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from lrrspm import (
-    Channel,
-    ImageClassifier,
-    SpatialPyramidFeatures,
-    VQEncoder,
-    config,
-    find_images,
-    load_model,
-)
+from lrrspm import Channel, ImageClassifier, VQEncoder, find_images, load_model
 from lrrspm.descriptors import LBP, Projection, RootSIFT
 from lrrspm.encoders import LRREncoder, LRRWeightEncoder, MixtureEncoder
 from lrrspm.modelfile import ModelFileError
@@ -164,16 +156,3 @@ def test_a_projection_of_another_size_is_refused(fitted, tmp_path):
     save_file(arrays, tmp_path / "bad.lrrspm", metadata)
     with pytest.raises(ModelFileError, match="components has shape"):
         load_model(tmp_path / "bad.lrrspm")
-
-
-def test_one_image_gives_no_more_than_300_descriptors():
-    """Few images would otherwise wait for the codebook; the paper's methods keep all."""
-    images = np.random.default_rng(0).random((2, 200, 160)).astype(np.float32)
-    for projection, capped in ((Projection(10), True), (None, False)):
-        channel = Channel(VQEncoder(6), RootSIFT((16,), (6,)), projection=projection)
-        many, few = (
-            SpatialPyramidFeatures([channel], n_samples=n, random_state=0).fit(images)
-            for n in (10**6, 2 * config.MOST_SAMPLED)
-        )
-        atoms = [features.channels_[0].encoder_.codebook_ for features in (many, few)]
-        assert np.array_equal(*atoms) == capped

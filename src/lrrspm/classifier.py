@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from . import config
 from ._support.stages import Stages
 from .cache import FeatureStore
+from .channels import Channel, ChannelParameters
 from .evidence import Examination, Explanation
-from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
+from .features import Image, SpatialPyramidFeatures
 from .growing import GrowingMixin, Kept, train
 from .images import list_images
 from .methods import find_method, method_of
@@ -33,28 +34,18 @@ from .pipeline import Engine, map_vectors, open_engine
 from .svm import (
     SVM,
     ClassWeight,
+    Crossed,
     KernelSVM,
     LinearSVM,
     familiarity,
+    fit_crossed,
     fit_temperature,
     fit_thresholds,
-    leave_out,
-    one_vs_rest,
     predict_labels,
     probabilities,
     score_columns,
     weigh_samples,
 )
-
-
-class Crossed(NamedTuple):
-    """Scores of N training images by machines that were trained without them, (N, n_classes)."""
-
-    scores: NDArray[np.float64]
-    """Trained without the image's fold."""
-    left_out: NDArray[np.float64]
-    """Trained without the image and its group alone, see :func:`lrrspm.svm.leave_out`;
-    where that is not known, those of folds."""
 
 
 class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEstimator):
@@ -346,26 +337,10 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
         else:
-            names, indices = np.unique(labels, return_inverse=True)
-            tested, scores = folds >= 0, np.zeros((len(labels), len(names)))
-
-            def test(fold: int, machine: SVM) -> None:
-                rows = folds == fold
-                scores[rows] = score_columns(machine.scores(vectors[rows], engine.threads))
-                if tell is not None:
-                    tell(fold, machine)
-
-            left: list[NDArray[np.float64]] = []
-            given: dict[str, Any] = {}
-            if isinstance(self.svm_, LinearSVM):
-                weights = weigh_samples(self.class_weight, labels, sample_weight, np.float64)
-                given["share"] = lambda gram: left.extend(
-                    self._leave_out(gram, vectors, indices, weights, groups, engine)
-                )
-            self.svm_.fit_folds(
-                vectors, labels, folds, engine.threads, sample_weight, test, **given
+            indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
+            crossed = fit_crossed(
+                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell, groups
             )
-            crossed = Crossed(scores, left[0] if left else scores.copy())
             self._calibrate(crossed, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None
             found = familiarity(crossed.left_out[tested], self.temperature_)
@@ -378,28 +353,6 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.digests_: NDArray[np.uint8] | None = None
         self.kept_: Kept | None = None
         return crossed
-
-    def _leave_out(
-        self,
-        gram: NDArray[Any],
-        vectors: NDArray[Any],
-        indices: NDArray[np.int64],
-        weights: NDArray[Any] | None,
-        groups: NDArray[np.int64] | None,
-        engine: Engine,
-    ) -> Iterator[NDArray[np.float64]]:
-        """Yield scores (N, n_classes) of leaving out each image, if they can be had."""
-        assert isinstance(self.svm_, LinearSVM)
-        scores = self.svm_.scores(vectors, engine.threads)
-        signs = one_vs_rest(indices, int(indices.max()) + 1, np.float64)
-        costs = 2 * self.C * (np.ones(len(indices)) if weights is None else weights)
-        found = leave_out(
-            gram, scores.reshape(len(scores), -1), signs, costs, groups,
-            self.svm_.loss == "squared", engine.threads,
-        )  # fmt: skip
-        if found is not None:
-            columns = score_columns(found[:, 0] if len(signs) == 1 else found)
-            yield columns.astype(np.float64)
 
     def _calibrate(
         self,

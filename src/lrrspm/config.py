@@ -81,10 +81,8 @@ LEVELS = (1, 2, 4)
 N_SAMPLES = 200_000
 """Descriptors that a codebook is learned from."""
 
-MOST_SAMPLED = 300
-"""Descriptors of one image at most, for channels with a projection: more are much alike.
-
-Of few images a codebook would otherwise take most of the time of training."""
+SAMPLES_PER_IMAGE, FEW_SAMPLES = 150, 50_000
+"""Where descriptors are projected: most of one image, unless that makes fewer than these in all."""
 
 C = 10.0
 """Penalty of the support vector machine."""

@@ -2,7 +2,7 @@
 
 from .alignment import class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
-from .crossing import cross_scores
+from .crossing import Crossed, cross_scores, fit_crossed
 from .folds import stratified_folds
 from .kernel import KernelSVM
 from .labels import (
@@ -21,12 +21,14 @@ SVM = LinearSVM | KernelSVM
 __all__ = [
     "SVM",
     "ClassWeight",
+    "Crossed",
     "KernelSVM",
     "LinearSVM",
     "class_alignment",
     "cross_scores",
     "encode_labels",
     "familiarity",
+    "fit_crossed",
     "fit_temperature",
     "fit_thresholds",
     "leave_out",
