@@ -1,11 +1,11 @@
 """How fast are the presets, and how near are LrrFV's loops to their lower bounds?
 
 Images per second from file to vector on two threads, 300 images of LS, the presets
-in turns; targets: 200 for balanced, 40 for best. Seconds to train
-balanced with its estimate on 1000 images of 10 classes of LS, from nothing but compiled
-loops; target: under 20; its CPU seconds too. Then, for the descriptors of those images and one thread: low-rank weights over the bare
-product of the same shape, target at most 1.5; a channel's vector over its two bare
-products (projection and weights).
+in turns; targets: 200 for balanced, 40 for best. Seconds to train balanced with its
+estimate on 1000 images of 10 classes of LS, from nothing but compiled loops; target:
+under 20; its CPU seconds too. Then, for the descriptors of those images and one thread:
+low-rank weights over the bare product of the same shape, target at most 1.5; a channel's
+vector over its two bare products (projection and weights).
 """
 
 from __future__ import annotations
