@@ -10,20 +10,20 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import Tags
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support import registry
+from ._support.estimators import BaseEstimator, FeatureNamesMixin, Tags, TransformerMixin
 from ._support.halves import in_precision, widen_columns, widened
 from ._support.stages import Stages
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
-from .encoders import BLOCK, LRREncoder, Progress
+from .encoders import BLOCK, Encoder, LRREncoder, Progress
 from .images import AnyImage, Pixels, check_images, list_images, read_pixels
 from .pipeline import encode_images, fit_features, open_engine
-from .pooling import Level, SpatialPyramid
+from .pooling import Level, Pooling, SpatialPyramid
 from .pooling.pyramid import known_pyramid
 
 Image = AnyImage
@@ -133,14 +133,14 @@ class Channel(BaseEstimator):
 
         With a projection, two more columns are the places of the patches. Labels are (n,).
         """
-        self.projection_ = None
+        self.projection_: Any = None
         if self.projection is not None:
             described, where = values[:, :-2], values[:, -2:]
             self.projection_ = clone(self.projection).fit(described)
             values = self.projection_.transform(described, where)
         known = {"y": labels} if self.encoder.uses_labels else {}
-        self.encoder_ = clone(self.encoder).fit_on(values, executor, progress, **known)
-        self.pooling_ = clone(self.pooling).fit(values, self.encoder_)
+        self.encoder_: Encoder = clone(self.encoder).fit_on(values, executor, progress, **known)
+        self.pooling_: Pooling = clone(self.pooling).fit(values, self.encoder_)
         return self
 
     def project(self, found: LocalDescriptors) -> NDArray[np.float32]:
@@ -239,9 +239,7 @@ class ChannelParameters(BaseEstimator):
                 channel.pooling = None
 
 
-class SpatialPyramidFeatures(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ChannelParameters, BaseEstimator
-):
+class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParameters, BaseEstimator):
     r"""Images to vectors: local descriptors, coded and pooled in the cells of a pyramid.
 
     The vectors :math:`v_i` of the channels, with weights :math:`w_i`, stand one

@@ -98,7 +98,7 @@ def typed(context: typer.Context) -> str:
     return str(context.meta[_TYPED])
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="lrrspm",
     cls=_Group,
     no_args_is_help=True,

@@ -80,14 +80,14 @@ class Threads:
     def __init__(self, path: str | os.PathLike[str], count: int) -> None:
         from .model import Model
 
-        self.model = Model(path)
+        self.model: Model = Model(path)
         self.hello: dict[str, Any] = {"card": self.model.card, "labels": self.model.labels}
         self._count = count
 
     async def start(self) -> None:
         self._blas = single_blas_thread()
         self._blas.__enter__()
-        self.pool = ThreadPoolExecutor(self._count, "lrrspm-serve")
+        self.pool: ThreadPoolExecutor = ThreadPoolExecutor(self._count, "lrrspm-serve")
 
     async def finish(self) -> None:
         # In a thread: the loop can still send responses.

@@ -51,12 +51,12 @@ class Worker:
         isolated: bool = hasattr(os, "fork"),
         collects: bool = False,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits: Limits = limits or Limits()
         count = joblib.effective_n_jobs(n_jobs)
         self.workers: Workers = Processes(path, count) if isolated else Threads(path, count)
         self.labels: list[str] = self.workers.hello["labels"]
         self.min_confidence = min_confidence
-        self.card = ModelCard(
+        self.card: ModelCard = ModelCard(
             **self.workers.hello["card"],
             server=__version__,
             limits=self.limits,
