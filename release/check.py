@@ -89,7 +89,9 @@ def try_wheel(wheel: Path, python: str, place: Path) -> None:
     """Try a wheel with the newest and the oldest dependencies, outside of the checkout."""
     for oldest in (False, True):
         folder = place / ("oldest" if oldest else "newest")
-        interpreter = make_environment(folder, python, wheel, oldest=oldest)
+        # The oldest versions are taken only of what is named.
+        named = map(str, licenses.direct()) if oldest else ()
+        interpreter = make_environment(folder, python, wheel, *named, oldest=oldest)
         run(interpreter, "-I", licenses.ROOT / "release" / "smoke.py", folder=place)
         if not oldest and python == sys.executable:
             write_sbom(interpreter)
@@ -110,7 +112,8 @@ def try_sdist(sdist: Path, place: Path) -> None:
     with tarfile.open(sdist) as content:
         content.extractall(place, filter="data")
     (folder,) = place.glob("lrrspm-*")
-    interpreter = make_environment(place / "sdist", sys.executable, f"{folder}[test]")
+    built = ("--no-binary", "lrrspm", f"{folder}[test]")
+    interpreter = make_environment(place / "sdist", sys.executable, *built)
     run(interpreter, "-m", "pytest", "--collect-only", "-qq", folder=folder)
     run(interpreter, "-m", "pytest", "tests/test_api.py", "tests/test_docs.py", folder=folder)
 

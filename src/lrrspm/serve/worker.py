@@ -11,7 +11,7 @@ from fastapi import HTTPException, UploadFile
 from .. import __version__, config
 from .errors import RETRY
 from .escaping import escape
-from .processes import Processes, Threads, Workers
+from .processes import CAN_ISOLATE, Processes, Threads, Workers
 from .schemas import ErrorItem, Evidence, Limits, ModelCard, Prediction
 
 
@@ -39,7 +39,7 @@ class Worker:
         True if the server takes corrections.
     isolated : bool
         False for threads of this process, which have no limits on memory and
-        time; the default where the system cannot fork.
+        time; the default on Windows and macOS.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Worker:
         limits: Limits | None = None,
         n_jobs: int = -1,
         min_confidence: float | None = None,
-        isolated: bool = hasattr(os, "fork"),
+        isolated: bool = CAN_ISOLATE,
         collects: bool = False,
     ) -> None:
         self.limits: Limits = limits or Limits()
