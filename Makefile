@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-browser lint bench paper beyond readme screenshots fuzz clean
+.PHONY: demo test test-lowest test-browser lint docs docs-links bench paper beyond readme screenshots fuzz clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -36,6 +36,17 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# The site, into docs/_build/html. Warnings are errors: a link or a name that leads nowhere, an
+# example that fails, a page that no list names.
+SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -j auto -d docs/_build/doctrees
+
+docs: $(VENV)/docs
+	$(SPHINX) -b html docs docs/_build/html
+
+# Addresses of other sites; needs the network, so it is no part of the tests.
+docs-links: $(VENV)/docs
+	$(SPHINX) -b linkcheck docs docs/_build/links
+
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
@@ -67,4 +78,4 @@ $(VENV)/%: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist lrrspm-demo
+	rm -rf $(VENV) $(LOWEST) build dist lrrspm-demo docs/_build docs/gallery docs/reference/generated
