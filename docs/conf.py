@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,12 @@ nitpick_ignore_regex = [
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4  # as GitHub names them, which the pages' links rely on
 
+smartquotes = False  # options keep their hyphens
+
 html_theme = "furo"
 html_title = f"lrrspm {release}"
-html_static_path = ["_static"]
+# The font of formulas, STIX Two Math, comes with a package: not every system has one for them.
+html_static_path = ["_static", str(files("ziamath") / "fonts")]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_copyright = False
@@ -58,6 +62,11 @@ pygments_style, pygments_dark_style = "friendly", "native"
 
 autosummary_generate = True
 autodoc_typehints = "signature"
+autodoc_type_aliases = {
+    name: name
+    for name in ("AnyImage", "ArrayLike", "ClassWeight", "Floats", "Image", "Level", "NDArray",
+                 "Progress", "SVM", "Source")
+}  # fmt: skip
 autodoc_member_order = "bysource"
 maximum_signature_line_length = 88
 numpydoc_show_class_members = False  # the template of a class lists them in full
@@ -66,7 +75,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_.*\.py",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.GalleryOrder",
+    "thumbnail_size": (480, 200),
     "abort_on_example_error": False,  # all of them are tried; any failure fails the build
     "download_all_examples": False,
     "min_reported_time": 1,
@@ -89,6 +99,15 @@ def link_included(app: Sphinx, page: str, source: list[str]) -> None:
     """Lead links to files outside docs/ to the pages that include them."""
     for path, own in INCLUDED.items():
         source[0] = source[0].replace(f"]({path}", f"]({own}")
+
+
+def name_aliases(
+    app: Sphinx, kind: str, name: str, member: Any, options: Any, signature: str, returned: str
+) -> tuple[str | None, str | None]:
+    """Write aliases of types, such as ArrayLike, by their names."""
+    alias = r"TypeAliasForwardRef\('(\w+)'\)"
+    both = [text and re.sub(alias, r"\1", text) for text in (signature, returned)]
+    return both[0], both[1]
 
 
 def skip_member(
@@ -118,4 +137,5 @@ def setup(app: Sphinx) -> None:
     """Connect what the settings above cannot say."""
     app.connect("source-read", link_included)
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("autodoc-process-signature", name_aliases)
     app.connect("build-finished", check_assets)

@@ -60,7 +60,8 @@ def in_contents(folder=DOCS, page="index"):
     for entries in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(), re.DOTALL):
         for entry in entries.splitlines():
             if entry and not entry.startswith(":"):
-                found |= in_contents(path.parent, entry)
+                titled = re.search(r"<(.+)>$", entry)
+                found |= in_contents(path.parent, titled[1] if titled else entry)
     return found
 
 

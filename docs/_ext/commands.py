@@ -44,7 +44,7 @@ def options(shown: list[Any]) -> nodes.table:
     """Make a table of arguments and options, what they mean, and their defaults."""
     group = nodes.tgroup("", cols=3)
     group += [nodes.colspec("", colwidth=width) for width in (25, 60, 15)]
-    group += nodes.thead("", row([plain("option"), plain("meaning"), plain("default")]))
+    group += nodes.thead("", row(*(nodes.Text(head) for head in ("option", "meaning", "default"))))
     body = nodes.tbody()
     for option in shown:
         names = [*option.opts, *option.secondary_opts]
@@ -52,18 +52,16 @@ def options(shown: list[Any]) -> nodes.table:
             names = [option.metavar or str(option.name).upper()]
         default = option.default
         told = "" if default in (None, False, ()) or callable(default) else str(default)
-        help_text = " ".join(str(getattr(option, "help", None) or "").split())
-        body += row([nodes.literal("", ", ".join(names)), plain(help_text), plain(told)])
+        meaning = " ".join(str(getattr(option, "help", None) or "").split())
+        named = nodes.inline("", "")
+        for name in names:
+            named += [nodes.literal("", name), nodes.Text(" ")]
+        body += row(named, nodes.Text(meaning), nodes.Text(told))
     group += body
     return nodes.table("", group)
 
 
-def plain(text: str) -> nodes.Text:
-    """Make a piece of text."""
-    return nodes.Text(text)
-
-
-def row(cells: list[Any]) -> nodes.row:
+def row(*cells: nodes.Node) -> nodes.row:
     """Make a row of a table, one paragraph per cell."""
     return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", cell)) for cell in cells))
 

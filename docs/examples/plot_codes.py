@@ -50,8 +50,8 @@ plt.show()
 
 # %%
 # How much does the code change between neighboring patches, 6 pixels apart? Codes of length 1 that
-# have nothing in common are 1.41 apart. Low-rank codes are linear up to the threshold, so they
-# change slowly.
+# have nothing in common are 1.41 apart. Low-rank codes, which are linear up to the threshold,
+# change least.
 columns = len(np.unique(patches.x))
 for name, values in codes.items():
     unit = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-9)

@@ -45,7 +45,7 @@ figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), width_ratios=[1.2, 1], lay
 for (method, results), color in zip(found.items(), ("#d1620a", "#1f6fb4"), strict=True):
     means, deviations = ([getattr(one, name) for one in results] for name in ("mean", "std"))
     axes[0].errorbar(counts, means, deviations, color=color, marker="o", capsize=3, label=method)
-axes[0].set(xlabel="training images per class", ylabel="accuracy, %", ylim=(0, 101))
+axes[0].set(xlabel="training images per class", ylabel="accuracy, %", ylim=(60, 101))
 axes[0].legend(frameon=False, loc="lower right")
 axes[0].spines[["top", "right"]].set_visible(False)
 confusions = sum(found["LrrSPM"][-1].confusions)

@@ -70,7 +70,7 @@ for number, (axis, name) in enumerate(zip(axes, grains, strict=False)):
     values = np.concatenate([Grain().describe(image).values for image in images[30 * number :][:6]])
     axes[3].scatter(*values.T, s=4, label=name)
 axes[3].set(xlabel="mean of a patch", ylabel="deviation of a patch")
-axes[3].legend(frameon=False)
+axes[3].legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
 axes[3].spines[["top", "right"]].set_visible(False)
 plt.show()
 
