@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from .. import config
 from ..cache import same_key
+from ..channels import Channel
 from ..classifier import ImageClassifier
 from ..descriptors import SIFT
 from ..encoders import LRREncoder, VQEncoder
 from ..evaluation import split_seeds
-from ..features import Channel, SpatialPyramidFeatures
+from ..features import SpatialPyramidFeatures
 from ..methods import find_method
 from .variants import vary
 
