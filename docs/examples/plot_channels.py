@@ -55,5 +55,6 @@ for axis, (name, channels) in zip(
 plt.show()
 
 # %%
-# ``Channel(weight=None)`` learns the weight of a channel from its alignment, as the preset ``best``
-# does; ``Channel(when="color")`` leaves a channel out where images have no color.
+# ``Channel(weight=None)`` learns weights of a channel's levels from their alignment, as the presets
+# ``balanced`` and ``best`` do; ``Channel(when="color")`` leaves a channel out where images have no
+# color.

@@ -18,7 +18,7 @@ from lrrspm import ImageClassifier
 rng = np.random.default_rng(0)
 images = [draw_part(kind, rng) for kind in CLASSES for _ in range(30)]
 labels = np.repeat(CLASSES, 30)
-model = ImageClassifier(n_samples=50_000, random_state=0, n_jobs=-1).fit(images, labels)
+model = ImageClassifier(random_state=0, n_jobs=-1).fit(images, labels)
 
 # %%
 # A new one, and the evidence for its class.

@@ -25,14 +25,14 @@ paths, labels = find_images(folder / "images")
 
 def train():
     """Train a model, with the store; return its seconds per stage, and its scores."""
-    model = ImageClassifier(n_samples=50_000, random_state=0, cache=folder / "store")
+    model = ImageClassifier(random_state=0, cache=folder / "store")
     seconds = train_with_estimate(paths, labels, model).estimate.seconds
     return seconds, model.decision_function(paths[:5])
 
 
 # %%
 # A small run first, which is not shown: it loads compiled loops.
-train_with_estimate(paths[::5], labels[::5], ImageClassifier(n_samples=5_000, random_state=0))
+train_with_estimate(paths[::5], labels[::5], ImageClassifier(random_state=0))
 runs = {"empty store": train(), "full store": train()}
 (_, before), (_, after) = runs.values()
 print("same scores:", np.array_equal(before, after))

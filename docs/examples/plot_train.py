@@ -25,7 +25,7 @@ print(len(paths), "images of", sorted(set(labels)))
 # %%
 # ``fit`` would do; this also estimates by cross-validation how good the model is, as ``lrrspm
 # train`` does.
-model = ImageClassifier(n_samples=50_000, random_state=0, n_jobs=-1)
+model = ImageClassifier(random_state=0, n_jobs=-1)
 estimate = train_with_estimate(paths, labels, model).estimate
 low, high = estimate.interval
 print(f"accuracy {estimate.mean:.1f} %, between {low:.1f} and {high:.1f}")
