@@ -9,9 +9,14 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 
+def to_mathml(text: str, display: str) -> str:
+    r"""Convert a formula; ``\lVert`` and ``\rVert`` would stretch, ``\|`` does not."""
+    return convert(text.replace(r"\lVert", r"\|").replace(r"\rVert", r"\|"), display=display)
+
+
 def inline(translator: Any, node: nodes.math) -> None:
     """Write a formula within a line."""
-    translator.body.append(f'<span class="math">{convert(node.astext())}</span>')
+    translator.body.append(f'<span class="math">{to_mathml(node.astext(), "inline")}</span>')
     raise nodes.SkipNode
 
 
@@ -20,7 +25,7 @@ def block(translator: Any, node: nodes.math_block) -> None:
     text = node.astext()
     if r"\\" in text and r"\begin" not in text:
         text = rf"\begin{{aligned}}{text}\end{{aligned}}"
-    translator.body.append(f'<div class="math">{convert(text, display="block")}</div>\n')
+    translator.body.append(f'<div class="math">{to_mathml(text, "block")}</div>\n')
     raise nodes.SkipNode
 
 
