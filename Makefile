@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-browser lint docs docs-links bench paper beyond readme screenshots fuzz clean
+.PHONY: demo test test-lowest test-browser lint types docs docs-links bench paper beyond readme screenshots fuzz \
+	release-files release-check clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -35,6 +36,10 @@ lint: $(VENV)/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+# pyright finds a package by the Python that comes first in PATH.
+types: $(VENV)/types
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/basedpyright --ignoreexternal --verifytypes lrrspm
 
 # The site, into docs/_build/html. Warnings are errors: a link or a name that leads nowhere, an
 # example that fails, a page that no list names.
@@ -71,6 +76,16 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/fuzz
 	$(BIN)/python -m fuzz.images $(FUZZ_SECONDS)
 	$(BIN)/python -m fuzz.models -max_total_time=$(FUZZ_SECONDS)
+
+# The version in citations, and the list of licenses.
+release-files: $(VENV)/release
+	$(BIN)/python -m release.files
+
+# Wheel, sdist and SBOM in dist/, tried in empty environments of each of these.
+PYTHONS ?=
+
+release-check: $(VENV)/release
+	$(BIN)/python -m release.check $(PYTHONS)
 
 $(VENV)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
