@@ -48,7 +48,7 @@ smartquotes = False  # options keep their hyphens
 html_theme = "furo"
 html_title = f"lrrspm {release}"
 # The font of formulas, STIX Two Math, comes with a package: not every system has one for them.
-html_static_path = ["_static", str(files("ziamath") / "fonts")]
+html_static_path = ["_static", str(files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf")]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_copyright = False
