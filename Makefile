@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-browser lint types bench paper beyond readme screenshots fuzz \
+.PHONY: demo test test-lowest test-browser lint types docs docs-links bench paper beyond readme screenshots fuzz \
 	release-files release-check clean
 
 demo: $(VENV)/demo
@@ -40,6 +40,17 @@ lint: $(VENV)/test
 # pyright finds a package by the Python that comes first in PATH.
 types: $(VENV)/types
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/basedpyright --ignoreexternal --verifytypes lrrspm
+
+# The site, into docs/_build/html. Warnings are errors: a link or a name that leads nowhere, an
+# example that fails, a page that no list names.
+SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -j auto -d docs/_build/doctrees
+
+docs: $(VENV)/docs
+	$(SPHINX) -b html docs docs/_build/html
+
+# Addresses of other sites; needs the network, so it is no part of the tests.
+docs-links: $(VENV)/docs
+	$(SPHINX) -b linkcheck docs docs/_build/links
 
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
@@ -82,4 +93,4 @@ $(VENV)/%: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist lrrspm-demo
+	rm -rf $(VENV) $(LOWEST) build dist lrrspm-demo docs/_build docs/gallery docs/reference/generated

@@ -52,7 +52,7 @@ def train_with_estimate(
     labels. There is none where it is not asked for, where classes have one image
     each, or where an encoder learned from the labels. It joins the classifier's
     ``summary_``. ``max_skipped`` and ``groups`` are those of
-    :func:`lrrspm.evaluation.evaluate`; with ``mistakes``, the machines that made the
+    :func:`lrrspm.evaluate`; with ``mistakes``, the machines that made the
     most confident ones are kept. With ``frozen``, the features stay as they are. A
     ``store`` of None is the classifier's.
     """

@@ -130,7 +130,7 @@ def review(
     stages : Stages or None
         Where the seconds are added up.
     max_skipped : float
-        That of :func:`lrrspm.evaluation.evaluate`.
+        That of :func:`lrrspm.evaluate`.
 
     Returns
     -------
