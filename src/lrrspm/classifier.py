@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
+from ._support.shards import Shards
 from ._support.stages import Stages
 from .cache import FeatureStore
 from .evidence import Examination, Explanation
@@ -41,6 +42,7 @@ from .svm import (
     predict_labels,
     probabilities,
     score_columns,
+    score_rows,
     weigh_samples,
 )
 
@@ -312,36 +314,42 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     def fit_svm(
         self,
-        vectors: NDArray[Any],
+        vectors: NDArray[Any] | Shards,
         labels: NDArray[Any],
         engine: Engine,
         folds: NDArray[np.int64] | None = None,
         sample_weight: NDArray[Any] | None = None,
         tell: Callable[[int, SVM], object] | None = None,
+        progress: Callable[[int, float], None] | None = None,
     ) -> NDArray[Any] | None:
         """Train the support vector machine alone, on vectors of ``features_``.
 
         With ``folds`` (N,), the number of each image's fold or -1, it is calibrated
         on scores (N, n_classes) by machines trained without the image's fold, which
-        are returned; ``tell`` is called with each fold and its machine.
+        are returned; ``tell`` is called with each fold and its machine. Vectors of a
+        linear machine may be in shards, whose ``progress`` is told.
         """
         self.svm_ = self.new_svm()
         self.temperature_: float | None = None
         self.familiar_: float | None = None
         scores = None
+        given = {"progress": progress} if isinstance(vectors, Shards) else {}
         if folds is None or folds.max() < 0:
-            self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
+            self.svm_.fit_folds(vectors, labels, None, engine.threads, sample_weight, **given)
         else:
             names, indices = np.unique(labels, return_inverse=True)
             tested, scores = folds >= 0, np.zeros((len(labels), len(names)))
 
             def test(fold: int, machine: SVM) -> None:
                 rows = folds == fold
-                scores[rows] = score_columns(machine.scores(vectors[rows], engine.threads))
+                found = score_rows(machine, vectors, rows, engine.threads)
+                scores[rows] = score_columns(found)
                 if tell is not None:
                     tell(fold, machine)
 
-            self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
+            self.svm_.fit_folds(
+                vectors, labels, folds, engine.threads, sample_weight, test, **given
+            )
             self._calibrate(scores, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None
             found = familiarity(scores[tested], self.temperature_)

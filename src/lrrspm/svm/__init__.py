@@ -1,12 +1,12 @@
 """Support vector machines: vectors -> scores and labels."""
 
-from .alignment import class_alignment
+from .alignment import aligned_rows, class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
 from .crossing import cross_scores
 from .folds import stratified_folds
 from .kernel import KernelSVM
 from .labels import ClassWeight, encode_labels, predict_labels, score_columns, weigh_samples
-from .linear import LinearSVM, linear_gram
+from .linear import LinearSVM, gram_fits, linear_gram, score_rows
 
 SVM = LinearSVM | KernelSVM
 
@@ -15,16 +15,19 @@ __all__ = [
     "ClassWeight",
     "KernelSVM",
     "LinearSVM",
+    "aligned_rows",
     "class_alignment",
     "cross_scores",
     "encode_labels",
     "familiarity",
     "fit_temperature",
     "fit_thresholds",
+    "gram_fits",
     "linear_gram",
     "predict_labels",
     "probabilities",
     "score_columns",
+    "score_rows",
     "stratified_folds",
     "weigh_samples",
 ]
