@@ -17,11 +17,12 @@ from .._support.shards import Shard, Shards
 
 Doubles = NDArray[np.float64]
 Progress = Callable[[int, float], None]
-"""Called with the passes so far, and the share of the way to the solution, 0 to 1."""
+"""Called after every pass, with their number and the share of the way to the solution, and at
+the end with a share of 1."""
 
 # Residual of a Newton step over that of none, and the least share of the decrease that the
 # slope promises with which a step is taken.
-_RESIDUAL = 0.1
+_RESIDUAL = 0.3
 _DECREASE = 0.01
 _SHORTEST = 2.0**-20
 # Most products for a Newton step; share of an objective that may be rounding alone.
@@ -153,7 +154,7 @@ def primal_weights(
     else that grows with n. Sums are formed in the order of the shards, so the result
     has the same bits for any number of workers.
     """
-    passes = _Passes(shards, indices, classes, costs, squared, executor)
+    passes = _Passes(shards, indices, classes, costs, squared, executor, progress)
     length = shards.shape[1] + intercept
     weights = np.zeros((len(classes), length)) if start is None else start.copy()
     values, gradients = passes.evaluate(weights, np.arange(len(classes)))
@@ -161,8 +162,7 @@ def primal_weights(
     falling = True
     while True:
         left = np.flatnonzero(gaps > tol)
-        if progress is not None:
-            progress(passes.count, _share(first, gaps, tol))
+        passes.share = max(passes.share, _share(first, gaps, tol))
         if not len(left) or not falling or passes.count >= max_iter:
             break
         steps = _newton_steps(passes, gradients[left], left, max_iter)
@@ -174,6 +174,8 @@ def primal_weights(
             (before - values > _ROUNDING * values).any() or (gaps[left] < least[left] / 2).any()
         )
         least = np.minimum(least, gaps)
+    if progress is not None:
+        progress(passes.count, 1.0)
     if len(left):
         warnings.warn(
             f"{len(left)} of {len(classes)} problems have not converged after {passes.count} "
@@ -185,7 +187,10 @@ def primal_weights(
 
 
 class _Passes:
-    """Passes over the shards; counts them, and keeps who is active."""
+    """Passes over the shards; counts them, and keeps who is active.
+
+    ``share`` is how far the solution has come.
+    """
 
     def __init__(
         self,
@@ -195,13 +200,14 @@ class _Passes:
         costs: NDArray[np.float32],
         squared: bool,
         executor: Executor | None,
+        progress: Progress | None,
     ) -> None:
         self._shards, self._classes, self._squared = list(shards), classes, squared
         self._indices, self._costs, self._executor = indices, costs, executor
         self._active = [
             np.full((-(-len(shard) // 8), len(classes)), 255, np.uint8) for shard in self._shards
         ]
-        self.count = 0
+        self.count, self.share, self._progress = 0, 0.0, progress
 
     def evaluate(self, weights: Doubles, chosen: NDArray[np.int64]) -> tuple[Doubles, Doubles]:
         """Return objectives and gradients of some classes at their weights."""
@@ -228,6 +234,8 @@ class _Passes:
             products += sums.products
             active[:, chosen] = sums.active
         self.count += 1
+        if self._progress is not None:
+            self._progress(self.count, self.share)
         return losses, products
 
 
