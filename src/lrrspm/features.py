@@ -259,7 +259,8 @@ class SpatialPyramidFeatures(
         Larger images are shrunk to this, see :func:`lrrspm.read_image`.
     n_samples : int
         Descriptors that each channel is fitted to: ``n_samples / images``
-        (rounded, at least 1) random ones from each training image.
+        (rounded) random ones from each training image; with more images than
+        that, one from each of ``n_samples`` random images.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.
