@@ -50,7 +50,7 @@ def run() -> dict[str, Any]:
     return {
         "figures": [
             figure(f"SVM on {N:,} x {D:,} in shards: seconds per pass", beyond["pass_seconds"]),
-            figure("SVM in shards: passes", beyond["passes"]),
+            figure("SVM in shards: passes", float(beyond["passes"])),
             figure("SVM in shards: peak GB", beyond["peak_mb"] / 1e3, "< 2"),
             figure("SVM in shards: memory, last tenth over first", beyond["growth"], "<= 1.05"),
             figure("SVM in shards: accuracy on other vectors, %", beyond["accuracy_percent"]),

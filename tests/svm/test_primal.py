@@ -100,7 +100,7 @@ def test_sums_are_those_of_a_loop(tmp_path_factory, n, d, rows, squared, constan
     indices, chosen = rng.integers(4, size=n), np.array([2, 0])
     costs = rng.uniform(0, 3, n).astype(np.float32)
     weights, vectors = rng.standard_normal((2, 2, d + constant)).astype(np.float32)
-    signs = np.where(indices[:, None] == chosen, 1, -1)
+    signs, plain = np.where(indices[:, None] == chosen, 1, -1), np.zeros(2, bool)
     expected = naive_sums(X, signs, costs, weights, vectors, squared)
     losses, gradients, products = np.zeros(2), np.zeros(weights.shape), np.zeros(weights.shape)
     with sharded(X, tmp_path_factory.mktemp("shards"), rows) as shards:
@@ -108,10 +108,10 @@ def test_sums_are_those_of_a_loop(tmp_path_factory, n, d, rows, squared, constan
             own = slice(shard.start, shard.stop)
             active = np.full((-(-len(shard) // 8), 2), 255, np.uint8)
             some = Rows(indices[own], costs[own], active)
-            found = shard_products(Task(weights, chosen, squared, False), shard, some)
+            found = shard_products(Task(weights, chosen, plain, squared), shard, some)
             losses, gradients = losses + found.losses, gradients + found.products
             curve = shard_products(
-                Task(vectors, chosen, squared, True), shard, some._replace(active=found.active)
+                Task(vectors, chosen, ~plain, squared), shard, some._replace(active=found.active)
             )
             products = products + curve.products
     for got, wanted in zip((losses, gradients, products), expected, strict=True):

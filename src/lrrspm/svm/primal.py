@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
@@ -25,9 +25,11 @@ the end with a share of 1."""
 _RESIDUAL = 0.3
 _DECREASE = 0.01
 _SHORTEST = 2.0**-20
-# Most products for a Newton step; share of an objective that may be rounding alone.
+# Most products for a Newton step; share of an objective that may be rounding alone, and the
+# steps that may bring no more.
 _PRODUCTS = 100
 _ROUNDING = 1e-7
+_IDLE = 3
 # Shards under way: their sums, (classes, d) each, are in memory.
 _AHEAD = 4
 
@@ -47,14 +49,14 @@ class Sums(NamedTuple):
 class Task(NamedTuple):
     """What is asked of all shards: weights (classes, d), and the numbers of these classes.
 
-    Losses and gradients at these weights; with ``curved``, products of the weights
-    with the second derivative, at the samples that are active.
+    Losses and gradients at these weights; for classes that are ``curved``, (classes,),
+    products of the weights with the second derivative, at the samples that are active.
     """
 
     weights: NDArray[np.float32]
     classes: NDArray[np.int64]
+    curved: NDArray[np.bool_]
     squared: bool
-    curved: bool
 
 
 class Rows(NamedTuple):
@@ -83,17 +85,13 @@ def shard_products(task: Task, shard: Shard, rows: Rows) -> Sums:
             scores = X @ task.weights[:, : shard.columns].T
             if constant:
                 scores += task.weights[:, -1]
-            costs = rows.costs[some, None]
-            if task.curved:
-                changes = scores * (costs * active[some])
-            else:
-                signs = np.where(rows.indices[some, None] == task.classes, 1, -1).astype(np.float32)
-                slacks = 1 - signs * scores
-                if not task.squared:
-                    active[some] = slacks > 0
-                    slacks *= active[some]
-                changes = -costs * signs * slacks
-                losses -= 0.5 * np.einsum("ij,ij->j", changes, signs * slacks, dtype=np.float64)
+            signs = np.where(rows.indices[some, None] == task.classes, 1, -1).astype(np.float32)
+            slacks = 1 - signs * scores
+            if not task.squared:
+                active[some] = np.where(task.curved, active[some], slacks > 0)
+            changes = np.where(task.curved, scores, -signs * slacks)
+            changes *= rows.costs[some, None] * active[some]
+            losses -= 0.5 * np.einsum("ij,ij->j", changes, signs * slacks, dtype=np.float64)
             products[:, : shard.columns] += changes.T @ X
             if constant:
                 products[:, -1] += changes.sum(axis=0, dtype=np.float64)
@@ -122,8 +120,8 @@ def primal_weights(
     .. math:: \min_w \tfrac12 \|w\|^2 + \sum_i \tfrac{c_i}{2} \max(0, 1 - y_i w^T x_i)^2
 
     or without the maximum where ``squared``. A Newton step is found by conjugate
-    gradients; every product with the second derivative, and every trial of a step, is
-    a pass over the shards for all classes at once. The gradient g bounds the distance
+    gradients; it takes products with the second derivative, and trials. A pass over the
+    shards answers what every class asks next. The gradient g bounds the distance
     to the dual's solution: with :math:`\alpha_i = c_i s_i` in the dual, the two objectives
     differ by exactly :math:`\tfrac12 \|g\|^2`, and a class is done when that is below
     ``tol`` times the primal one.
@@ -149,48 +147,43 @@ def primal_weights(
 
     Notes
     -----
-    In memory are nine float64 matrices (classes, d), those of the shards that are under
-    way, a block of rows per worker, and a bit for each sample and class: nothing
+    In memory are seven float64 matrices (classes, d), those of up to four shards that are
+    under way, a block of rows per worker, and a bit for each sample and class: nothing
     else that grows with n. Sums are formed in the order of the shards, so the result
     has the same bits for any number of workers.
     """
-    passes = _Passes(shards, indices, classes, costs, squared, executor, progress)
     length = shards.shape[1] + intercept
     weights = np.zeros((len(classes), length)) if start is None else start.copy()
-    values, gradients = passes.evaluate(weights, np.arange(len(classes)))
-    gaps = first = least = _gaps(values, gradients)
-    falling = True
-    while True:
-        left = np.flatnonzero(gaps > tol)
-        passes.share = max(passes.share, _share(first, gaps, tol))
-        if not len(left) or not falling or passes.count >= max_iter:
-            break
-        steps = _newton_steps(passes, gradients[left], left, max_iter)
-        before = values.copy()
-        _search(passes, weights, values, gradients, left, steps)
-        gaps = _gaps(values, gradients)
-        # Close to the solution there is only rounding left, and no end to it.
-        falling = bool(
-            (before - values > _ROUNDING * values).any() or (gaps[left] < least[left] / 2).any()
-        )
-        least = np.minimum(least, gaps)
+    states = [_State(tol) for _ in classes]
+    asking = {c: _minimize(weights[c], states[c]) for c in range(len(classes))}
+    asked = {c: next(problem) for c, problem in asking.items()}
+    passes = _Passes(shards, indices, classes, costs, squared, executor)
+    count = 0
+    while asked and count < max_iter:
+        answers = passes.run(asked)
+        count += 1
+        for c, answer in zip(list(asked), answers, strict=True):
+            try:
+                asked[c] = asking[c].send(answer)
+            except StopIteration:
+                del asked[c]
+        if progress is not None:
+            progress(count, min(state.share for state in states))
+    failed = sum(not state.done for state in states)
     if progress is not None:
-        progress(passes.count, 1.0)
-    if len(left):
+        progress(count, 1.0)
+    if failed:
         warnings.warn(
-            f"{len(left)} of {len(classes)} problems have not converged after {passes.count} "
-            "passes; scale the data, or raise max_iter or tol",
+            f"{failed} of {len(classes)} problems have not converged after {count} passes; "
+            "scale the data, or raise max_iter or tol",
             ConvergenceWarning,
             stacklevel=3,
         )
-    return weights, passes.count
+    return weights, count
 
 
 class _Passes:
-    """Passes over the shards; counts them, and keeps who is active.
-
-    ``share`` is how far the solution has come.
-    """
+    """Passes over the shards, for some classes each; keeps who is active."""
 
     def __init__(
         self,
@@ -200,28 +193,19 @@ class _Passes:
         costs: NDArray[np.float32],
         squared: bool,
         executor: Executor | None,
-        progress: Progress | None,
     ) -> None:
         self._shards, self._classes, self._squared = list(shards), classes, squared
         self._indices, self._costs, self._executor = indices, costs, executor
         self._active = [
             np.full((-(-len(shard) // 8), len(classes)), 255, np.uint8) for shard in self._shards
         ]
-        self.count, self.share, self._progress = 0, 0.0, progress
 
-    def evaluate(self, weights: Doubles, chosen: NDArray[np.int64]) -> tuple[Doubles, Doubles]:
-        """Return objectives and gradients of some classes at their weights."""
-        losses, products = self._sum(weights, chosen, curved=False)
-        return losses + 0.5 * np.einsum("ij,ij->i", weights, weights), products + weights
-
-    def curve(self, vectors: Doubles, chosen: NDArray[np.int64]) -> Doubles:
-        """Return products with the second derivative where it was last evaluated."""
-        return self._sum(vectors, chosen, curved=True)[1] + vectors
-
-    def _sum(
-        self, weights: Doubles, chosen: NDArray[np.int64], curved: bool
-    ) -> tuple[Doubles, Doubles]:
-        task = Task(weights.astype(np.float32), self._classes[chosen], self._squared, curved)
+    def run(self, asked: dict[int, _Question]) -> list[_Answer]:
+        """Answer the questions of some classes, in order."""
+        chosen = np.array(list(asked))
+        weights = np.stack([question.weights for question in asked.values()]).astype(np.float32)
+        curved = np.array([question.curved for question in asked.values()])
+        task = Task(weights, self._classes[chosen], curved, self._squared)
         parts = (
             (shard, Rows(self._indices[rows], self._costs[rows], active[:, chosen]))
             for shard, active in zip(self._shards, self._active, strict=True)
@@ -233,71 +217,96 @@ class _Passes:
             losses += sums.losses
             products += sums.products
             active[:, chosen] = sums.active
-        self.count += 1
-        if self._progress is not None:
-            self._progress(self.count, self.share)
-        return losses, products
+        return list(zip(losses, products, strict=True))
 
 
-def _newton_steps(
-    passes: _Passes, gradients: Doubles, chosen: NDArray[np.int64], max_iter: int
-) -> Doubles:
-    """Solve for steps (classes, d) by conjugate gradients, all classes in step."""
-    steps, residuals = np.zeros_like(gradients), -gradients
-    directions = residuals.copy()
-    squares = np.einsum("ij,ij->i", residuals, residuals)
-    limits = _RESIDUAL**2 * squares
-    left = np.arange(len(chosen))
+class _Question(NamedTuple):
+    """What a class asks of a pass: loss and gradient at some weights (d,), or a product."""
+
+    weights: Doubles
+    curved: bool
+
+
+_Answer = tuple[float, Doubles]
+_Asking = Generator[_Question, _Answer, None]
+
+
+class _State:
+    """How far a class has come: ``share`` of the way, in digits of its gap."""
+
+    def __init__(self, tol: float) -> None:
+        self.tol, self.share, self.done = tol, 0.0, False
+        self._first: float | None = None
+
+    def note(self, gap: float) -> None:
+        """Take in the gap between primal and dual objective, over the primal one."""
+        self._first = gap if self._first is None else self._first
+        self.done = gap <= self.tol
+        way, rest = (np.log(max(value, self.tol) / self.tol) for value in (self._first, gap))
+        self.share = max(self.share, 1.0 if self.done else float(1 - rest / way))
+
+
+def _minimize(weights: Doubles, state: _State) -> _Asking:
+    """Move the weights (d,) of one class to the minimum, in place, by Newton's method."""
+    loss, product = yield _Question(weights, False)
+    value, gradient = loss + _half_square(weights), weights + product
+    before = least = np.inf
+    idle = 0
+    while True:
+        gap = _half_square(gradient) / value
+        state.note(gap)
+        # Close to the solution there may be only rounding left, and no end to it.
+        moving = before - value > _ROUNDING * value or gap < least / 2
+        idle = 0 if moving else idle + 1
+        if state.done or idle > _IDLE:
+            return
+        before, least = value, min(least, gap)
+        step = yield from _newton_step(gradient)
+        value, gradient = yield from _search(weights, value, gradient, step)
+
+
+def _half_square(vector: Doubles) -> float:
+    return float(vector @ vector) / 2
+
+
+def _newton_step(gradient: Doubles) -> Generator[_Question, _Answer, Doubles]:
+    """Solve for a step (d,) by conjugate gradients."""
+    step, residual = np.zeros_like(gradient), -gradient
+    direction = residual.copy()
+    square = residual @ residual
+    limit = _RESIDUAL**2 * square
     for _ in range(_PRODUCTS):
-        if not len(left) or passes.count >= max_iter:
+        _, product = yield _Question(direction, True)
+        product += direction
+        length = square / (direction @ product)
+        step += length * direction
+        residual -= length * product
+        before, square = square, residual @ residual
+        if square <= limit:
             break
-        products = passes.curve(directions[left], chosen[left])
-        lengths = squares[left] / np.einsum("ij,ij->i", directions[left], products)
-        steps[left] += lengths[:, None] * directions[left]
-        residuals[left] -= lengths[:, None] * products
-        before = squares[left]
-        squares[left] = np.einsum("ij,ij->i", residuals[left], residuals[left])
-        directions[left] *= (squares[left] / before)[:, None]
-        directions[left] += residuals[left]
-        left = left[squares[left] > limits[left]]
-    return steps
+        direction *= square / before
+        direction += residual
+    return step
 
 
 def _search(
-    passes: _Passes,
-    weights: Doubles,
-    values: Doubles,
-    gradients: Doubles,
-    left: NDArray[np.int64],
-    steps: Doubles,
-) -> None:
-    """Move weights along steps, in place, as far as objectives fall."""
-    lengths = np.ones(len(left))
-    slopes = np.einsum("ij,ij->i", gradients[left], steps)
-    waiting = np.arange(len(left))
-    while len(waiting):
-        some = left[waiting]
-        trial = weights[some] + lengths[waiting, None] * steps[waiting]
-        found, their = passes.evaluate(trial, some)
-        good = found <= values[some] + _DECREASE * lengths[waiting] * slopes[waiting]
-        good |= lengths[waiting] < _SHORTEST
-        weights[some[good]], values[some[good]] = trial[good], found[good]
-        gradients[some[good]] = their[good]
+    weights: Doubles, value: float, gradient: Doubles, step: Doubles
+) -> Generator[_Question, _Answer, tuple[float, Doubles]]:
+    """Move weights (d,) along a step, in place, as far as the objective falls.
+
+    Returns the objective and the gradient there.
+    """
+    length, slope = 1.0, float(gradient @ step)
+    while True:
+        trial = weights + length * step
+        loss, product = yield _Question(trial, False)
+        found, there = loss + _half_square(trial), trial + product
+        end = float(there @ step)
+        falls = found <= value + _DECREASE * length * slope
+        # Where rounding hides a decrease, slopes still tell that it is one.
+        flat = found <= value * (1 + _ROUNDING) and end <= (2 * _DECREASE - 1) * slope
+        if falls or flat or length < _SHORTEST:
+            weights[:] = trial
+            return found, there
         # The slope is nearly a line: its zero, between here and there.
-        bad = waiting[~good]
-        ends = np.einsum("ij,ij->i", their[~good], steps[bad])
-        shares = slopes[bad] / (slopes[bad] - ends)
-        lengths[bad] *= np.clip(shares, 0.1, 0.5)
-        waiting = bad
-
-
-def _gaps(values: Doubles, gradients: Doubles) -> Doubles:
-    """Primal minus dual objective, over the primal one."""
-    return 0.5 * np.einsum("ij,ij->i", gradients, gradients) / values
-
-
-def _share(first: Doubles, gaps: Doubles, tol: float) -> float:
-    """Return how far the slowest class has come, in digits of its gap."""
-    way = np.log(np.maximum(first, tol) / tol)
-    rest = np.log(np.maximum(gaps, tol) / tol)
-    return float(np.min(1 - rest / np.where(way > 0, way, 1)))
+        length *= min(max(slope / (slope - end), 0.1), 0.5)
