@@ -18,8 +18,9 @@ from . import config
 from ._support.shards import Shards
 from ._support.stages import Stages
 from .cache import FeatureStore
+from .channels import Channel, ChannelParameters
 from .evidence import Examination, Explanation
-from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
+from .features import Image, SpatialPyramidFeatures
 from .growing import GrowingMixin, Kept, train
 from .images import list_images
 from .methods import find_method, method_of
@@ -37,12 +38,12 @@ from .svm import (
     KernelSVM,
     LinearSVM,
     familiarity,
+    fit_crossed,
     fit_temperature,
     fit_thresholds,
     predict_labels,
     probabilities,
     score_columns,
-    score_rows,
     weigh_samples,
 )
 
@@ -333,22 +334,13 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.temperature_: float | None = None
         self.familiar_: float | None = None
         scores = None
-        given = {"progress": progress} if isinstance(vectors, Shards) else {}
+        given: dict[str, Any] = {"progress": progress} if isinstance(vectors, Shards) else {}
         if folds is None or folds.max() < 0:
             self.svm_.fit_folds(vectors, labels, None, engine.threads, sample_weight, **given)
         else:
-            names, indices = np.unique(labels, return_inverse=True)
-            tested, scores = folds >= 0, np.zeros((len(labels), len(names)))
-
-            def test(fold: int, machine: SVM) -> None:
-                rows = folds == fold
-                found = score_rows(machine, vectors, rows, engine.threads)
-                scores[rows] = score_columns(found)
-                if tell is not None:
-                    tell(fold, machine)
-
-            self.svm_.fit_folds(
-                vectors, labels, folds, engine.threads, sample_weight, test, **given
+            indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
+            scores = fit_crossed(
+                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell, progress
             )
             self._calibrate(scores, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from lrrspm import SpatialPyramidFeatures, VQEncoder, find_images
+from lrrspm import Channel, SpatialPyramidFeatures, VQEncoder, find_images
 from lrrspm.encoders.kmeans import kmeans
-from lrrspm.features import Channel
 from lrrspm.pipeline.sampling import _drawn_from
 
 

@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from lrrspm import LinearSVM
 from lrrspm._support.parallel import workers
 from lrrspm._support.shards import Shards
-from lrrspm.svm import score_rows, stratified_folds
+from lrrspm.svm import stratified_folds
+from lrrspm.svm.linear import score_rows
 from lrrspm.svm.primal import Rows, Task, primal_weights, shard_products
 from lrrspm.svm.squared import squared_weights
 

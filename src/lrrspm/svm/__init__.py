@@ -2,11 +2,11 @@
 
 from .alignment import aligned_rows, class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
-from .crossing import cross_scores
+from .crossing import cross_scores, fit_crossed
 from .folds import stratified_folds
 from .kernel import KernelSVM
 from .labels import ClassWeight, encode_labels, predict_labels, score_columns, weigh_samples
-from .linear import LinearSVM, gram_fits, linear_gram, score_rows
+from .linear import LinearSVM, gram_fits, linear_gram
 
 SVM = LinearSVM | KernelSVM
 
@@ -20,6 +20,7 @@ __all__ = [
     "cross_scores",
     "encode_labels",
     "familiarity",
+    "fit_crossed",
     "fit_temperature",
     "fit_thresholds",
     "gram_fits",
@@ -27,7 +28,6 @@ __all__ = [
     "predict_labels",
     "probabilities",
     "score_columns",
-    "score_rows",
     "stratified_folds",
     "weigh_samples",
 ]

@@ -177,19 +177,20 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         executor: Executor | None,
         sample_weight: ArrayLike | None = None,
         tell: Callable[[int, Self], object] | None = None,
+        gram: Floats | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """``fit``, and a machine of each fold, trained on all samples but its own.
 
         ``folds`` (n,) numbers them from 0; samples below 0 are in none, and train
         every machine. ``tell`` is called with each fold and its machine. The Gram
-        matrix is made once for all. Vectors in shards are solved from their Gram
-        matrix too, up to 4 GB of it; beyond, the primal is, and ``progress`` is
-        called after its passes.
+        matrix is made once for all, unless it is given. Vectors in shards are solved
+        from their Gram matrix too, up to 4 GB of it; beyond, the primal is, and
+        ``progress`` is called after its passes.
         """
         self.check_parameters()
         if isinstance(X, Shards):
-            return self._fit_shards(X, y, folds, executor, sample_weight, tell, progress)
+            return self._fit_shards(X, y, folds, executor, sample_weight, tell, gram, progress)
         samples, labels = self._check(X, y)
         half = samples.dtype == np.float16
         if half and (self.fit_intercept or len(samples) > samples.shape[1]):
@@ -203,12 +204,12 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         if self.fit_intercept:
             samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
         with single_blas_thread():
-            gram = None
-            if len(samples) <= samples.shape[1]:
+            if gram is None and len(samples) <= samples.shape[1]:
                 gram = linear_gram(samples, executor)
             for fold, machine, some in without_folds(self, folds, weights, len(samples), dtype):
                 found, machine.n_iter_ = self._solve(samples, gram, signs, some, seed, executor)
                 machine._keep(found, half)
+                del found  # before others are made: long vectors leave little room
                 if tell is not None and fold >= 0:
                     tell(fold, machine)
         return self
@@ -221,6 +222,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         executor: Executor | None,
         sample_weight: ArrayLike | None,
         tell: Callable[[int, Self], object] | None,
+        gram: Floats | None,
         progress: Progress | None,
     ) -> Self:
         """``fit_folds`` on vectors in shards."""
@@ -234,10 +236,10 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         numbers = np.array([1]) if len(self.classes_) == 2 else np.arange(len(self.classes_))
         start = None
         with single_blas_thread():
-            gram = None
-            if gram_fits(n, self.loss):
+            if gram is None and gram_fits(n, self.loss):
                 gram = linear_gram(shards, executor)
                 gram += np.float32(self.fit_intercept)
+            if gram is not None:
                 signs = one_vs_rest(indices, len(self.classes_), np.float32)
             for fold, machine, some in without_folds(self, folds, weights, n, np.float32):
                 if gram is not None:
@@ -265,28 +267,46 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         executor: Executor | None,
     ) -> tuple[Floats, int]:
         """Return w of each class, (classes, d), and the passes it took."""
-        products: Callable[[], Products]
-        if gram is not None:
-            products = partial(GramProducts, gram)
-        else:
+        if gram is None:
             assert not isinstance(samples, Shards)
             if self.loss == "squared":
                 return squared_weights(samples, signs, self.C, weights, executor), 1
-            products = partial(LinearProducts, samples)
-        if self.loss == "squared":
-            assert gram is not None
-            betas, n_iter = squared_betas(gram, signs, self.C, weights), 1
+            betas, n_iter = self.solve_betas(samples, gram, signs, weights, seed, executor)
         else:
-            alphas, n_iter = solve_dual(
-                products, signs, self.C, self.tol, self.max_iter, seed, executor, weights
-            )
-            betas = alphas * signs
+            betas, n_iter = self.solve_betas(None, gram, signs, weights, seed, executor)
         if not isinstance(samples, Shards) and samples.dtype != np.float16:
             return betas @ samples, n_iter
         found = long_weights(betas, samples, executor)
         if isinstance(samples, Shards) and self.fit_intercept:
             found = np.hstack([found, betas.sum(axis=1, keepdims=True)])
         return found, n_iter
+
+    def solve_betas(
+        self,
+        samples: Floats | None,
+        gram: Floats | None,
+        signs: Floats,
+        weights: Floats | None,
+        seed: int,
+        executor: Executor | None,
+    ) -> tuple[Floats, int]:
+        """Return coefficients of samples, (classes, n), and the passes it took.
+
+        The Gram matrix is enough; samples are read where it is None.
+        """
+        if self.loss == "squared":
+            assert gram is not None
+            return squared_betas(gram, signs, self.C, weights), 1
+        products: Callable[[], Products]
+        if gram is not None:
+            products = partial(GramProducts, gram)
+        else:
+            assert samples is not None
+            products = partial(LinearProducts, samples)
+        alphas, n_iter = solve_dual(
+            products, signs, self.C, self.tol, self.max_iter, seed, executor, weights
+        )
+        return alphas * signs, n_iter
 
     def _keep(self, weights: Floats, half: bool) -> None:
         coef = weights[:, : self.n_features_in_]
