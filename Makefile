@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-browser lint bench paper beyond readme screenshots fuzz clean
+.PHONY: demo test test-lowest test-browser lint types bench paper beyond readme screenshots fuzz \
+	release-files release-check clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -36,6 +37,10 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# pyright finds a package by the Python that comes first in PATH.
+types: $(VENV)/types
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/basedpyright --ignoreexternal --verifytypes lrrspm
+
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
@@ -60,6 +65,16 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/fuzz
 	$(BIN)/python -m fuzz.images $(FUZZ_SECONDS)
 	$(BIN)/python -m fuzz.models -max_total_time=$(FUZZ_SECONDS)
+
+# The version in citations, and the list of licenses.
+release-files: $(VENV)/release
+	$(BIN)/python -m release.files
+
+# Wheel, sdist and SBOM in dist/, tried in empty environments of each of these.
+PYTHONS ?=
+
+release-check: $(VENV)/release
+	$(BIN)/python -m release.check $(PYTHONS)
 
 $(VENV)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

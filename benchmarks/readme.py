@@ -160,8 +160,8 @@ def coding_table() -> str:
 
 def stages_table() -> str:
     """Return what each stage of balanced costs per image, with its operations and floor."""
-    content = _read("presets")
-    floors = content["result"]["floors"]
+    content = _read("floors")
+    floors = content["result"]
     kinds = list(floors["rates"])
     lines = [
         "| stage | ms | " + " | ".join(f"{kind}s" for kind in kinds) + " | floor, ms |",
@@ -174,7 +174,7 @@ def stages_table() -> str:
         lines.append(f"| {row['stage']} | {row['ms']:.3f} | " + " | ".join(cells) + " |")
     rates = [f"{rate / 1e9:.3g}" for rate in floors["rates"].values()]
     lines.append("| a bare loop, per ns | | " + " | ".join(rates) + " | |")
-    return "\n".join([*lines, "", _source("presets.json", content["environment"])])
+    return "\n".join([*lines, "", _source("floors.json", content["environment"])])
 
 
 def future_table() -> str:

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
+from ._support.estimators import BaseEstimator, ClassifierMixin, Tags
 from ._support.shards import Shards
 from ._support.stages import Stages
 from .cache import FeatureStore
@@ -128,7 +128,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         class_weight: ClassWeight = None,
         device: str = config.DEVICE,
     ) -> None:
-        self.encoder = encoder
+        self.encoder: Any = encoder
         self.method = method
         self.channels = channels
         self.max_side = max_side
@@ -330,7 +330,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         are returned; ``tell`` is called with each fold and its machine. Vectors of a
         linear machine may be in shards, whose ``progress`` is told.
         """
-        self.svm_ = self.new_svm()
+        self.svm_: SVM = self.new_svm()
         self.temperature_: float | None = None
         self.familiar_: float | None = None
         scores = None
@@ -346,8 +346,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
             assert self.temperature_ is not None
             found = familiarity(scores[tested], self.temperature_)
             self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
-        self.fitted_method_ = None if self.method_name == "custom" else self.method_name
-        self.classes_ = self.svm_.classes_
+        self.fitted_method_: str | None = None if self.method_name == "custom" else self.method_name
+        self.classes_: NDArray[Any] = self.svm_.classes_
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}

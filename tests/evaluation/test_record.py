@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from lrrspm import ImageClassifier, evaluate, find_images
 from lrrspm._support.environment import PACKAGES
 from lrrspm.cli import app
+from lrrspm.cli.terminal import print_json
 from lrrspm.evaluation import class_accuracies, count_confusions
 from lrrspm.evaluation.record import describe_data, describe_predictions, describe_splits
 
@@ -47,6 +48,15 @@ def test_accuracies_follow_from_the_record(image_folder):
     environment = found["environment"]
     assert set(environment) >= {"commit", "python", "packages", "blas", "system", "cpu", "cores"}
     assert set(environment["packages"]) == set(PACKAGES)
+
+
+def test_lists_of_places_are_one_line_each(capsys):
+    content = {"a": [1, -2, 3], "b": [[4], []], "c": ["[\n 1,\n 2\n]", 1.5], "d": [1.5, 2]}
+    print_json(**content)
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == content
+    assert '"a": [1,-2,3]' in printed
+    assert "    [4]" in printed
 
 
 def test_methods_share_data_and_splits(image_folder):

@@ -10,6 +10,7 @@ import json
 import numpy as np
 import pytest
 
+from lrrspm._support.stages import Stages
 from lrrspm.encoders import learn_codebook
 from lrrspm.evaluation import split_by_class
 from lrrspm.methods import METHODS
@@ -17,6 +18,7 @@ from lrrspm.paper import report, results
 from lrrspm.paper.experiments import Options
 from lrrspm.paper.results import Results
 from lrrspm.paper.settings import CODE, Setting
+from lrrspm.pipeline import fit_features, open_engine
 from tests.conftest import draw
 from tests.paper.helpers import SECONDS, invoke, small
 
@@ -30,6 +32,8 @@ NUMBERS = {
     "ScSPM": (-0.11187, [-1.6783, -1.8832, -1.0270]),
     "LLC": (1.72263, [-2.8624, -1.8286, -1.1514]),
 }
+# The descriptors that a codebook is learned from: their sum, and times cosines.
+SAMPLED = (569.945, 1.5135)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -76,9 +80,11 @@ def test_rows_name_their_code_and_older_ones_are_named(root, tmp_path, monkeypat
     monkeypatch.setattr(results, "CODE", CODE + 1)
     monkeypatch.setattr(report, "CODE", CODE + 1)
     said = report.say_outdated(computed, computed.rows([setting]))
-    assert said.startswith("1 of 1 result are of an older version of the code")
+    assert said.startswith(
+        f"Older than the code: 1 of 1 result, of version {CODE} (now {CODE + 1})"
+    )
     done = invoke("statistics", "--splits", "1", root=root, folder=tmp_path)
-    assert f"version {CODE}, now {CODE + 1}" in done.stderr
+    assert f"version {CODE} (now {CODE + 1})" in done.stderr
 
 
 def test_rows_without_a_version_are_of_the_first(tmp_path):
@@ -88,3 +94,15 @@ def test_rows_without_a_version_are_of_the_first(tmp_path):
     assert lines[0].pop("code") == CODE
     computed.environments[lines[0]["key"]].pop("code")
     assert computed.code(computed.records[small().key]) == 1
+
+
+def test_sampled_descriptors(image_folder):
+    # As many atoms as samples: the codebook is the sample itself.
+    paths = [str(path) for path in sorted(image_folder.rglob("*.png"))]
+    features = Setting("OT", 4, codebook_size=72, n_samples=72).codebook_features(1)
+    with open_engine(1) as engine:
+        fit_features([features], paths, [np.arange(36)], engine, Stages())
+    atoms = features.channels_[0].encoder_.codebook_
+    assert atoms.shape == (72, 128)
+    assert np.abs(atoms).sum() == pytest.approx(SAMPLED[0], abs=0.01)
+    assert (atoms.sum(axis=0) @ np.cos(np.arange(128))) == pytest.approx(SAMPLED[1], abs=0.01)

@@ -90,7 +90,7 @@ def _open_streams() -> None:
     os.close(descriptor)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def typed(context: typer.Context) -> str:
@@ -98,7 +98,7 @@ def typed(context: typer.Context) -> str:
     return str(context.meta[_TYPED])
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="lrrspm",
     cls=_Group,
     no_args_is_help=True,

@@ -95,9 +95,9 @@ def say_outdated(results: Results, records: list[dict[str, Any]]) -> str:
     if not old:
         return ""
     return (
-        f"{len(old)} of {plural(len(records), 'result')} are of an older version of the code, "
-        f"which may have other numbers: version {min(map(results.code, old))}, now {CODE}. To "
-        "compute them again, use another folder of results."
+        f"Older than the code: {len(old)} of {plural(len(records), 'result')}, of version "
+        f"{min(map(results.code, old))} (now {CODE}), which may have other numbers. To compute "
+        "them again, use another folder of results."
     )
 
 

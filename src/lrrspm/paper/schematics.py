@@ -60,8 +60,8 @@ def draw_flow(options: Options) -> Figure:
             f"SIFT of {side} x {side} patches\nevery {setting.step} pixels:\nX, {m} x n",
         ),
         ("codes", f"C = (DᵀD + λI)⁻¹DᵀX\nλ = {config.REGULARIZATION}"),
-        ("truncation", f"entries below {config.THRESHOLD}\ntimes the mean become 0"),
-        ("pooling", f"maximum of |c| in the cells\nof {grids}"),
+        ("truncation", f"entries below {config.THRESHOLD}\ntimes the mean\nbecome 0"),
+        ("pooling", f"maximum of |c|\nin the cells of\n{grids}"),
         ("vector", f"{cells} x {k} numbers\nof length 1"),
         ("SVM", f"linear, one class\nagainst the rest, C = {config.C:g}"),
     )
