@@ -22,13 +22,13 @@ _BLOCK_BYTES = 2**28
 class Streamed(NamedTuple):
     """Results of the blocks; images that could not be read, and why; seconds of encoding."""
 
-    results: list[NDArray[Any]]
+    results: list[Any]
     skipped: dict[int, str]
     seconds: float
 
 
 def map_vectors(
-    function: Callable[[NDArray[Any]], NDArray[Any]],
+    function: Callable[[NDArray[Any]], Any],
     features: SpatialPyramidFeatures,
     images: Sequence[Image],
     engine: Engine,
