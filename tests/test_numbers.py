@@ -24,7 +24,11 @@ CONSTANTS = {
     },
     "docs/citing.md": dict.fromkeys(("10.1016", "1409.5786", "2015.10.005"), "address"),
     "docs/datasets.md": {"4.0": "license"},
-    "docs/everyday.md": {"0.9": "an example", "0.2": "the default temperature"},
+    "docs/everyday.md": {
+        "0.8": "an example",
+        "0.9": "an example",
+        "0.2": "the default temperature",
+    },
     "docs/folders.md": {"11.3": "version of Pillow"},
     "docs/future-work.md": {"0.7": "lambda", "0.98": "epsilon"},
     "docs/gpu.md": {"0.0001": "tolerance of a test"},
