@@ -81,6 +81,11 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         for the methods fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations
         of a GPU on the CPU. Vectors agree within rounding. Codebooks are learned and images read on
         the CPU. Not part of a model file.
+    engine : str, Executor or distributed.Client
+        Where chunks of images are computed: "threads", "processes", a Dask scheduler
+        (``dask://host:port`` or ``tls://host:port``, with ``lrrspm[dask]``), a client of
+        one, or any executor of :mod:`concurrent.futures`. The result has the same bits.
+        Not part of a model file.
 
     Attributes
     ----------
@@ -124,6 +129,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         cache: str | os.PathLike[str] | None = None,
         class_weight: ClassWeight = None,
         device: str = config.DEVICE,
+        engine: Any = config.ENGINE,
     ) -> None:
         self.encoder = encoder
         self.method = method
@@ -136,12 +142,21 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.cache = cache
         self.class_weight = class_weight
         self.device = device
+        self.engine = engine
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
+
+    def __sklearn_clone__(self) -> Self:
+        # Executors and clients cannot be copied, and need not be.
+        engine, self.engine = self.engine, config.ENGINE
+        try:
+            return super().__sklearn_clone__().set_params(engine=engine)
+        finally:
+            self.engine = engine
 
     def fit(self, X: Iterable[Image], y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on images and their labels.
@@ -167,7 +182,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         """
         check_is_fitted(self)
         images = list_images(X)
-        with open_engine(self.n_jobs, device=self.device) as engine:
+        with open_engine(self.n_jobs, self.engine, self.device) as engine:
             score = partial(self.svm_.scores, executor=engine.threads)
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)

@@ -101,7 +101,7 @@ def score_images(
     one raises.
     """
     check_is_fitted(classifier)
-    with open_engine(classifier.n_jobs, device=classifier.device) as engine:
+    with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
         score = partial(classifier.svm_.scores, executor=engine.threads)
         found = map_vectors(
             score, classifier.features_, images, engine, stages, skip, classifier.store()

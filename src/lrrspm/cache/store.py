@@ -17,8 +17,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ import numpy as np
 
 from .. import __version__
 from .._support.files import file_digest, file_signature, write_atomically
-from .._support.parallel import ordered_map
 from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
 from .shelf import Form, Shelf, read_header, shards, unfinished, write_quickly
@@ -36,6 +34,13 @@ KINDS = ("codebooks", "patterns", "samples", "unreadable", "vectors")
 _MARKER = "lrrspm-store.json"
 _MARKER_BYTES = 1000
 _SHELF_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+Mapped = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""``map``, or something that does the same on threads or on other machines."""
+
+Known = tuple[tuple[int, ...], str | None]
+"""The signature of a file when its digest was computed, and the digest."""
 
 
 class StoreError(ValueError):
@@ -59,7 +64,7 @@ class FeatureStore:
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._folder = None if folder is None else _claim(Path(folder))
-        self._digests: dict[str, tuple[tuple[int, ...], str | None]] = {}
+        self._digests: dict[str, Known] = {}
         self._full = False
 
     @property
@@ -67,28 +72,25 @@ class FeatureStore:
         """True if there is a folder."""
         return self._folder is not None
 
-    def digests(self, images: Iterable[Any], executor: Executor | None) -> list[str | None]:
-        """Return the :meth:`digest` of each image."""
-        return list(ordered_map(self.digest, images, executor))
+    def digests(self, images: Sequence[Any], mapped: Mapped = map) -> list[str | None]:
+        """Return what :meth:`identify` does; None for each without a folder."""
+        return [None] * len(images) if self._folder is None else self.identify(images, mapped)
 
-    def digest(self, image: Any) -> str | None:
-        """Return what :meth:`identify` does; None without a folder."""
-        return None if self._folder is None else self.identify(image)
-
-    def identify(self, image: Any) -> str | None:
-        """Return the SHA-256 of a file, or of an array with its type and shape.
+    def identify(self, images: Sequence[Any], mapped: Mapped = map) -> list[str | None]:
+        """Return the SHA-256 of each file, or of an array with its type and shape.
 
         None for files that cannot be read. A file is read again only if its size,
-        times or inode have changed.
+        times or inode have changed. ``mapped`` is a ``map`` that may use threads or
+        other machines.
         """
-        if isinstance(image, np.ndarray):
-            return digest_array(image)
-        signature = file_signature(image)
-        known = self._digests.get(os.fspath(image))
-        if known is None or known[0] != signature:
-            known = signature, file_digest(image)
-            self._digests[os.fspath(image)] = known
-        return known[1]
+        files = [None if isinstance(image, np.ndarray) else os.fspath(image) for image in images]
+        asked = [(i, self._digests.get(file or "")) for i, file in zip(images, files, strict=True)]
+        digests = []
+        for file, found in zip(files, mapped(_identify, asked), strict=True):
+            if file is not None:
+                self._digests[file] = found
+            digests.append(found[1])
+        return digests
 
     def unchanged(self, image: Any, digest: str | None) -> bool:
         """True if a file was not touched since it had the digest; arrays never are.
@@ -130,6 +132,17 @@ class FeatureStore:
                 "going on without caching results",
                 stacklevel=2,
             )
+
+
+def _identify(asked: tuple[Any, Known | None]) -> Known:
+    """Compute the digest of an image, unless the file has not changed since it was known."""
+    image, known = asked
+    if isinstance(image, np.ndarray):
+        return (), digest_array(image)
+    signature = file_signature(image)
+    if known is not None and known[0] == signature:
+        return known
+    return signature, file_digest(image)
 
 
 def contents(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -194,6 +194,28 @@ DeviceName = Annotated[
 ]
 
 
+def _known_engine(engine: str) -> str:
+    """Refuse what is neither a name nor an address, before the work."""
+    if engine in ("threads", "processes") or engine.startswith(("dask://", "tls://")):
+        return engine
+    raise typer.BadParameter(
+        f"expected threads, processes, dask://HOST:PORT or tls://HOST:PORT, got {printable(engine)}"
+    )
+
+
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="threads|processes|dask://HOST:PORT",
+        callback=_known_engine,
+        help="What computes images: threads or processes of this machine, or the workers of a "
+        "Dask scheduler, tls://HOST:PORT with its certificates (needs lrrspm\\[dask]). Changes "
+        "only the speed.",
+    ),
+]
+
+
 def parse_weights(given: list[str] | None) -> dict[Any, float] | str | None:
     """Return what --class-weight says, as :class:`lrrspm.LinearSVM` takes it."""
     if not given:

@@ -14,6 +14,7 @@ from .app import command, report_skipped
 from .options import (
     CacheFolder,
     DeviceName,
+    EngineName,
     Jobs,
     Json,
     MinConfidence,
@@ -80,6 +81,7 @@ def predict(
     path_column: PathColumn = None,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
+    engine: EngineName = config.ENGINE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     as_json: Json = False,
@@ -102,7 +104,9 @@ def predict(
     from ..loading import load_model, score_images
 
     check_predictions(output, "--output", model, *paths)
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
+    classifier = load_model(model).set_params(
+        n_jobs=jobs, cache=cache, device=device, engine=engine
+    )
     files = expand_paths(paths, path_column)
     with progress() as listener:
         scores, reasons = score_images(

@@ -16,6 +16,7 @@ from .options import (
     CacheFolder,
     ClassWeights,
     DeviceName,
+    EngineName,
     Group,
     ImageFolder,
     Jobs,
@@ -73,6 +74,7 @@ def train(
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
+    engine: EngineName = config.ENGINE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
@@ -103,6 +105,7 @@ def train(
         n_jobs=jobs,
         cache=cache,
         device=device,
+        engine=engine,
     )[method]
     check_target(output)
     check_replaced(output)
@@ -114,7 +117,7 @@ def train(
     with progress() as listener:
         stages = Stages(listener)
         store = classifier.store()
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, store)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, store, engine)
         groups = None if groups is None else groups.first(len(paths))
         found, skipped = train_with_estimate(
             paths, labels, classifier, estimate, stages, most_skipped(on_error), groups,

@@ -117,7 +117,7 @@ def evaluate_all(
         raise ValueError(f"splits must be at least 1, got {splits}")
     if engine is None:
         first = classifiers[0]
-        with open_engine(first.n_jobs, device=first.device) as engine:
+        with open_engine(first.n_jobs, first.engine, first.device) as engine:
             return evaluate_all(
                 paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
                 stages, max_skipped, engine, groups, tests, calibrate, store,
