@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -183,7 +182,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         check_is_fitted(self)
         images = list_images(X)
         with open_engine(self.n_jobs, self.engine, self.device) as engine:
-            score = partial(self.svm_.scores, executor=engine.threads)
+            score = self.svm_.scores
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
 

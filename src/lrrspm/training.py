@@ -262,20 +262,19 @@ def score_members(
     From the vectors that it kept; where it kept none, in blocks of images.
     ``skip`` and ``store`` are as there.
     """
-    before = stages.seconds.get("test", 0.0)
-
-    def score(vectors: NDArray[Any]) -> NDArray[Any]:
-        with stages.timed("test"):
-            return classifier.svm_.scores(vectors, engine.threads)
-
+    score = classifier.svm_.scores
     if trained.vectors is not None:
-        scores = score(trained.vectors[members])
-        return Tested(scores, {}, 0.0, stages.seconds["test"] - before)
+        start = time.perf_counter()
+        scores = score(trained.vectors[members], engine.threads)
+        used = time.perf_counter() - start
+        stages.add("test", used)
+        return Tested(scores, {}, 0.0, used)
     chosen = [images[i] for i in members]
     found = map_vectors(score, classifier.features_, chosen, engine, stages, skip, store)
+    stages.add("test", found.used)
     skipped = {int(members[i]): why for i, why in found.skipped.items()}
     scores = np.concatenate(found.results) if found.results else np.empty(0)
-    return Tested(scores, skipped, found.seconds, stages.seconds.get("test", 0.0) - before)
+    return Tested(scores, skipped, found.seconds, found.used)
 
 
 def _assign_features(

@@ -56,6 +56,11 @@ class FeatureStore:
         A store, or a folder that is empty or does not exist yet. With None
         nothing is found and nothing kept.
 
+    Attributes
+    ----------
+    trouble : str or None
+        Why nothing more is written.
+
     Notes
     -----
     If the folder cannot be written to (a full disk, no permission), a warning
@@ -65,7 +70,12 @@ class FeatureStore:
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._folder = None if folder is None else _claim(Path(folder))
         self._digests: dict[str, Known] = {}
-        self._full = False
+        self.trouble: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is."""
+        return self._folder
 
     @property
     def active(self) -> bool:
@@ -117,7 +127,7 @@ class FeatureStore:
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a shard, unless an earlier one failed."""
-        if self._full:
+        if self.trouble is not None:
             return
         try:
             try:
@@ -126,12 +136,11 @@ class FeatureStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_quickly(path, content)
         except OSError as error:
-            self._full = True
-            warnings.warn(
+            self.trouble = (
                 f"{self._folder}: cannot write ({error.strerror or error}); "
-                "going on without caching results",
-                stacklevel=2,
+                "going on without caching results"
             )
+            warnings.warn(self.trouble, stacklevel=2)
 
 
 def _identify(asked: tuple[Any, Known | None]) -> Known:

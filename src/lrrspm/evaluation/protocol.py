@@ -274,7 +274,7 @@ def score_model(
             f"it knows: {', '.join(names)}"
         )
     paths, labels = [paths[i] for i in known], [labels[i] for i in known]
-    scores, skipped = score_images(classifier, paths, stages, skip)
+    scores, skipped, _ = score_images(classifier, paths, stages, skip)
     kept = [i for i in range(len(paths)) if i not in skipped]
     if not kept:
         raise ValueError("none of the images could be read")

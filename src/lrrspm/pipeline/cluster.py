@@ -25,8 +25,8 @@ R = TypeVar("R")
 SECONDS = 2.0
 """What a chunk should take: far more than Dask's own milliseconds per task."""
 
-FIRST, MOST = 8, 512
-"""Images of the first chunks, and of any."""
+MOST = 512
+"""Most items of a chunk."""
 
 PATIENCE = 30.0
 """Seconds, at least, to wait for the oldest chunk before another worker computes it too."""
@@ -156,9 +156,13 @@ class Cluster(Executor):
         return self._client.submit(function, *args, **named, pure=False)
 
     def map_chunks(
-        self, function: Callable[..., Sequence[R]], items: Sequence[T], shared: tuple[Any, ...]
+        self,
+        function: Callable[..., Sequence[R]],
+        items: Sequence[T],
+        shared: tuple[Any, ...],
+        first: int,
     ) -> Iterator[R]:
-        """Apply ``function(*shared, chunk)`` to chunks of items; results in order.
+        """Apply ``function(*shared, chunk)`` to chunks of items, ``first`` at first; in order.
 
         Chunks grow until they take about two seconds, and become small again at
         the end. Few are under way at a time.
@@ -170,7 +174,7 @@ class Cluster(Executor):
         # A task, not scattered data: if its worker dies, another can make it again.
         common = self._submit(pickle.loads, content)
         waiting: deque[_Chunk] = deque()
-        place, size = 0, FIRST
+        place, size = 0, first
 
         def start(chunk: Sequence[T]) -> Future[Any]:
             return self._submit(run_chunk, self._expected, function, common, chunk, workers=where)

@@ -62,15 +62,19 @@ class Engine(NamedTuple):
         return hasattr(self.executor, "map_chunks")
 
     def map_chunks(
-        self, function: Callable[..., Sequence[R]], items: Sequence[T], *shared: object
+        self,
+        function: Callable[..., Sequence[R]],
+        items: Sequence[T],
+        *shared: object,
+        first: int = CHUNK,
     ) -> Iterator[R]:
         """Apply ``function(*shared, chunk)`` to chunks of items; results one by one, in order.
 
         The function can be pickled, and so can what all chunks share; it reaches
-        another machine once.
+        another machine once. ``first`` is the size of the first chunks there.
         """
         if self.remote:
-            yield from self.executor.map_chunks(function, items, shared)  # type: ignore[union-attr]
+            yield from self.executor.map_chunks(function, items, shared, first)  # type: ignore[union-attr]
             return
         # Small sets are cut finer, so that every worker has something to do.
         size = min(CHUNK, 1 + len(items) // 16)
