@@ -6,19 +6,22 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[2]
+
+Process = subprocess.Popen[bytes]
 
 
 class Cluster:
     """A scheduler on loopback; workers without nannies, so that killed ones stay dead."""
 
-    def __init__(self, folder, allowed_failures=3):
+    def __init__(self, folder: Path, allowed_failures: int = 3) -> None:
         self.folder = folder
-        self.workers = []
+        self.workers: list[Process] = []
         settings = {
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]),
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
             "DASK_TEMPORARY_DIRECTORY": str(folder),
         }
@@ -31,10 +34,14 @@ class Cluster:
         self.address = self._wait(lambda: json.loads(file.read_text())["address"])
 
     @property
-    def engine(self):
+    def scheduler_pid(self) -> int:
+        return self._scheduler.pid
+
+    @property
+    def engine(self) -> str:
         return self.address.replace("tcp://", "dask://")
 
-    def start_workers(self, count, **environment):
+    def start_workers(self, count: int, **environment: str) -> list[Process]:
         new = [
             self._start(
                 "worker", self.address, "--no-nanny", "--nthreads=1", "--host=127.0.0.1",
@@ -46,24 +53,26 @@ class Cluster:
         self.wait_for_workers(sum(worker.poll() is None for worker in self.workers))
         return new
 
-    def wait_for_workers(self, count):
+    def wait_for_workers(self, count: int) -> None:
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:
             client.wait_for_workers(count, timeout=60)
 
-    def kill(self, worker):
+    def kill(self, worker: Process) -> None:
         worker.send_signal(signal.SIGKILL)
         worker.wait()
         self.workers.remove(worker)
 
-    def close(self):
+    def close(self) -> None:
         for process in [*self.workers, self._scheduler]:
             process.kill()
             process.wait()
         self._log.close()
 
-    def _start(self, kind, *arguments, environment=None):
+    def _start(
+        self, kind: str, *arguments: str, environment: dict[str, str] | None = None
+    ) -> Process:
         module = f"distributed.cli.dask_{kind}"
         if kind == "scheduler":
             arguments = ("--host=127.0.0.1", *arguments)
@@ -75,7 +84,7 @@ class Cluster:
             stderr=subprocess.STDOUT,
         )
 
-    def _wait(self, look):
+    def _wait(self, look: Callable[[], str]) -> str:
         for _ in range(600):
             try:
                 return look()
