@@ -65,7 +65,7 @@ def efficiency(folder: Path) -> dict[str, Any]:
                     encode_images([features], paths, engine, Stages()).matrices[0]
                     for engine in (threads, workers)
                 ]
-                assert np.array_equal(*matrices)
+                assert np.array_equal(matrices[0], matrices[1])
                 del matrices
                 best = best_of(
                     4,
@@ -141,7 +141,8 @@ def kills(folder: Path) -> dict[str, Any]:
         for count, new in ((1, 1), (2, 1), (4, 2)):
             dask.start_workers(new)
             found[f"{count} workers"] = _train(paths, labels, target, dask.engine) == expected
-        rng, done, killed = random.Random(0), threading.Event(), []
+        rng, done = random.Random(0), threading.Event()
+        killed: list[int] = []
 
         def kill() -> None:
             while not done.wait(rng.uniform(0.5, 2.0)) and len(killed) < 10:

@@ -171,10 +171,12 @@ def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, m
     monkeypatch.setattr(RowFile, "append", original)
     assert not (tmp_path / name).exists()
     read_again: list[str] = []
-    monkeypatch.setattr(
-        "lrrspm.pipeline.chunks.read_pixels",
-        lambda image, *rest: read_again.append(image) or read_pixels(image, *rest),
-    )
+
+    def spy(image, *rest):
+        read_again.append(image)
+        return read_pixels(image, *rest)
+
+    monkeypatch.setattr("lrrspm.pipeline.chunks.read_pixels", spy)
     done = run(*arguments, code=3)
     assert "resuming after 8 rows" in done.stderr
     assert len(read_again) == len(images) + 1 - 8

@@ -11,11 +11,19 @@ import typer
 from .. import config
 from .._support.text import printable
 
+
+def as_place(text: str) -> Any:
+    """Return a path; an address, such as s3://bucket/images, as it is."""
+    from .._support.remote import is_remote
+
+    return text if is_remote(text) else Path(text)
+
+
 ImageFolder = Annotated[
-    Path,
+    Path,  # or the text of an address, which no path can hold
     typer.Argument(
         metavar="DIR",
-        readable=False,  # an unreadable folder is a failure, not wrong usage
+        parser=as_place,
         help="A folder with one subfolder of images per class; a folder with train/ and test/ (or "
         "val/) that have such subfolders; or a CSV file with columns of paths and labels, or a "
         "folder of images with such a file in it.",

@@ -25,6 +25,7 @@ from .options import (
     OnError,
     OnErrorSkip,
     PathColumn,
+    as_place,
 )
 from .predictions import check_predictions
 from .report import print_written, written_files
@@ -65,8 +66,9 @@ def predict(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            readable=False,
-            help="Images, folders of images, or CSV files with a column of paths.",
+            parser=as_place,
+            help="Images, folders of images, CSV files with a column of paths, or addresses such "
+            "as s3://bucket/images (needs lrrspm\\[cloud]).",
         ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
