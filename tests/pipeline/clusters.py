@@ -26,7 +26,7 @@ class Cluster:
             "DASK_TEMPORARY_DIRECTORY": str(folder),
         }
         self._environment = {**os.environ, **settings}
-        self._log = open(folder / "log", "wb")  # noqa: SIM115, closed with the cluster
+        self._started = 0
         file = folder / "scheduler.json"
         self._scheduler = self._start(
             "scheduler", "--port=0", "--no-dashboard", f"--scheduler-file={file}"
@@ -68,7 +68,6 @@ class Cluster:
         for process in [*self.workers, self._scheduler]:
             process.kill()
             process.wait()
-        self._log.close()
 
     def _start(
         self, kind: str, *arguments: str, environment: dict[str, str] | None = None
@@ -76,13 +75,15 @@ class Cluster:
         module = f"distributed.cli.dask_{kind}"
         if kind == "scheduler":
             arguments = ("--host=127.0.0.1", *arguments)
-        return subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            env={**self._environment, **(environment or {})},
-            cwd=self.folder,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-        )
+        self._started += 1
+        with open(self.folder / f"log-{self._started}", "wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                env={**self._environment, **(environment or {})},
+                cwd=self.folder,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
 
     def _wait(self, look: Callable[[], str]) -> str:
         for _ in range(600):
@@ -90,7 +91,7 @@ class Cluster:
                 return look()
             except (OSError, ValueError):
                 time.sleep(0.1)
-        raise TimeoutError((self.folder / "log").read_text())
+        raise TimeoutError((self.folder / "log-1").read_text())
 
 
 def square(notes, seconds, chunk):

@@ -9,11 +9,13 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
+import psutil
 import pytest
 from sklearn.base import clone
 
-from lrrspm import ImageClassifier, LRREncoder, find_images
-from lrrspm.cache import makers
+from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
+from lrrspm.cache import contents, makers
 from lrrspm.pipeline import cluster as module
 from lrrspm.pipeline import open_engine
 from lrrspm.pipeline.cluster import ClusterError, VersionError, scheduler_address
@@ -122,6 +124,36 @@ def test_workers_of_another_version_are_refused(two, tmp_path):
             open_engine(1, two.engine).__enter__()
     finally:
         two.kill(worker)
+
+
+def test_vectors_stay_on_the_workers_and_in_the_store(two, model_path, image_folder, tmp_path):
+    paths = find_images(image_folder)[0]
+    model = load_model(model_path)
+    expected = model.decision_function(paths)
+    model.set_params(engine=two.engine, cache=tmp_path / "store")
+    np.testing.assert_array_equal(model.decision_function(paths), expected)
+    kinds = {shelf["kind"]: shelf["arrays"] for shelf in contents(tmp_path / "store")}
+    assert kinds["vectors"] == len(paths)
+    np.testing.assert_array_equal(model.decision_function(paths), expected)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
+def test_no_room_on_a_worker(two, model_path, image_folder, tmp_path):
+    paths = find_images(image_folder)[0]
+    model = load_model(model_path)
+    expected = model.decision_function(paths)
+    model.set_params(engine=two.engine, cache=tmp_path / "store")
+    workers = [psutil.Process(worker.pid) for worker in two.workers]
+    before = workers[0].rlimit(psutil.RLIMIT_FSIZE)
+    try:
+        for worker in workers:  # a shard would be larger
+            worker.rlimit(psutil.RLIMIT_FSIZE, (20_000, before[1]))
+        with pytest.warns(UserWarning, match=r"on a worker: .*cannot write") as said:
+            np.testing.assert_array_equal(model.decision_function(paths), expected)
+        assert len(said) == 1
+    finally:
+        for worker in workers:
+            worker.rlimit(psutil.RLIMIT_FSIZE, before)
 
 
 def test_workers_with_other_sources_are_refused():
