@@ -30,6 +30,7 @@ PAGES = tuple(
         "docs/beyond.md",
         "docs/future-work.md",
         "docs/reliability.md",
+        "docs/scaling.md",
     )
 )
 
@@ -70,6 +71,7 @@ def tables() -> dict[str, str]:
         "coding": coding_table(),
         "speed": speed_table(tuple(name for name in SCRIPTS if name != "evidence")),
         "evidence": speed_table(("evidence",)),
+        "scaling": speed_table(("scaling",)),
         "presets": presets_table(),
         "folders": folders_table(),
         "everyday": everyday.table(),

@@ -196,7 +196,7 @@ class Cluster(Executor):
                 waiting.popleft()
                 self._slowest = max(self._slowest, done.seconds)
                 each = done.seconds / len(done.results)
-                size = max(1, min(MOST, 2 * size, int(SECONDS / max(each, 1e-6))))
+                size = max(1, min(MOST, 4 * size, int(SECONDS / max(each, 1e-6))))
                 yield from done.results
         finally:
             for chunk_left in waiting:

@@ -19,7 +19,7 @@ from .engines import Engine
 if TYPE_CHECKING:
     from ..features import Image, SpatialPyramidFeatures
 
-_BLOCK_BYTES = 2**28
+_BLOCK_BYTES = 2**26
 
 BLOCK = 1024
 """Most images per block."""
@@ -58,7 +58,7 @@ def block_size(features: SpatialPyramidFeatures) -> int:
 
     The last bits of a product of single precision depend on its shape, so blocks
     are the same on every machine. Rows in half precision do not depend on those
-    beside them; their blocks take up to 256 MB.
+    beside them; their blocks take up to 64 MB.
     """
     length = sum(channel.n_features for channel in features.channels_)
     if features.precision.itemsize > 2:
