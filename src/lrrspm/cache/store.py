@@ -70,6 +70,7 @@ class FeatureStore:
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._folder = None if folder is None else _claim(Path(folder))
         self._digests: dict[str, Known] = {}
+        self._shelves: dict[Path, Shelf] = {}
         self.trouble: str | None = None
 
     @property
@@ -117,7 +118,16 @@ class FeatureStore:
         """Return the shelf for what ``about`` describes; for None one that keeps nothing."""
         if self._folder is None or about is None:
             return Shelf(None, {}, form, self._write)
-        return Shelf(self._folder / kind / hash_of(about), about, form, self._write)
+        folder = self._folder / kind / hash_of(about)
+        if folder in self._shelves:  # opened before: only new shards are looked at
+            self._shelves[folder].look_again()
+        else:
+            self._shelves[folder] = Shelf(folder, about, form, self._write)
+        return self._shelves[folder]
+
+    def forget_files(self) -> None:
+        """Drop the digests of files; a long run would keep those of all it has met."""
+        self._digests.clear()
 
     @contextlib.contextmanager
     def timed(self, stages: Stages) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,10 @@ BLOCK = 1024
 
 Function = Callable[[NDArray[Any], Executor | None], NDArray[Any]]
 """What is made of vectors (n, d), on the threads of an executor; (n, ...). It can be pickled."""
+
+
+# The store of each thread of a worker; opening one takes longer, the more is in it.
+_own = threading.local()
 
 
 class Block(NamedTuple):
@@ -131,11 +136,14 @@ def _compute_remotely(
     asked: Sequence[tuple[int, Sequence[Image]]],
 ) -> list[Block]:
     """Compute some blocks on a worker, which reads the images and writes to the store itself."""
-    store, here = FeatureStore(folder), Engine(None, None)
-    return [
-        _compute(function, features, first, images, here, Stages(), skip, store)
-        for first, images in asked
-    ]
+    if getattr(_own, "folder", None) != folder or _own.store.trouble is not None:
+        _own.folder, _own.store = folder, FeatureStore(folder)
+    here, blocks = Engine(None, None), []
+    for first, images in asked:
+        stages = Stages()
+        blocks.append(_compute(function, features, first, images, here, stages, skip, _own.store))
+        _own.store.forget_files()
+    return blocks
 
 
 def _compute(
