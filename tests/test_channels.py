@@ -58,6 +58,31 @@ def test_the_vector_is_the_weighted_vectors_one_after_another(image_folder, step
     assert len(both.get_feature_names_out()) == vectors.shape[1] == 21 * 4 + 10 * 6
 
 
+def test_levels_with_weights_of_their_own(image_folder, tmp_path):
+    paths, labels = find_images(image_folder)
+    alone = [features(c).fit(paths).transform(paths) for c in (first(), second())]
+    both = features(first(weight=(1.0, 2.0, 6.0)), second(weight=2)).fit(paths)
+    level = np.repeat([1, 2, 6], [4, 16, 64])
+    expected = np.hstack([np.sqrt(level / 5) * alone[0], np.sqrt(2 / 5) * alone[1]])
+    np.testing.assert_allclose(both.transform(paths), expected, rtol=1e-6)
+    # Also where there is no other channel.
+    one = features(first(weight=(1.0, 2.0, 6.0))).fit(paths)
+    np.testing.assert_allclose(one.transform(paths), np.sqrt(level / 3) * alone[0], rtol=1e-6)
+    for channels in (both.channels, one.channels):
+        model = ImageClassifier(channels=channels, random_state=0, n_samples=500)
+        model.fit(paths, labels).save(tmp_path / "m.lrrspm")
+        loaded = load_model(tmp_path / "m.lrrspm")
+        assert channel_of(loaded, 0).weight == (1.0, 2.0, 6.0)
+        scores = model.decision_function(paths[:3])
+        np.testing.assert_array_equal(loaded.decision_function(paths[:3]), scores)
+        found = loaded.explain(paths[0], labels[0])
+        total = found.contributions.sum() + found.intercept
+        assert total == pytest.approx(scores[0, list(model.classes_).index(labels[0])], abs=1e-5)
+    for wrong in ((1.0, 2.0), (1.0, 2.0, 0.0), (1.0, 2.0, float("inf")), ()):
+        with pytest.raises(ValueError, match="weight"):
+            features(first(weight=wrong)).fit(paths)
+
+
 def test_weights_alone_of_one_channel_change_nothing(image_folder):
     paths = find_images(image_folder)[0]
     plain, heavy = (features(first(weight=w)).fit(paths).transform(paths) for w in (1, 7))

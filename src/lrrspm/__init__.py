@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .channels import Channel
     from .classifier import ImageClassifier
     from .descriptors import SIFT, dense_sift
     from .encoders import LLCEncoder, LRREncoder, SparseEncoder, VQEncoder, learn_codebook
     from .evaluation import Evaluation, evaluate
     from .evidence import Explanation
-    from .features import Channel, SpatialPyramidFeatures
+    from .features import SpatialPyramidFeatures
     from .images import find_images, read_image
     from .loading import load_model
     from .pooling import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AveragePooling": "pooling",
-    "Channel": "features",
+    "Channel": "channels",
     "Evaluation": "evaluation",
     "Explanation": "evidence",
     "HistogramPooling": "pooling",

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from . import config
 from ._support.stages import Stages
 from .cache import FeatureStore
+from .channels import Channel, ChannelParameters
 from .evidence import Examination, Explanation
-from .features import Channel, ChannelParameters, Image, SpatialPyramidFeatures
+from .features import Image, SpatialPyramidFeatures
 from .growing import GrowingMixin, Kept, train
 from .images import list_images
 from .methods import find_method, method_of
@@ -35,6 +36,7 @@ from .svm import (
     KernelSVM,
     LinearSVM,
     familiarity,
+    fit_crossed,
     fit_temperature,
     fit_thresholds,
     predict_labels,
@@ -346,16 +348,10 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
         else:
-            names, indices = np.unique(labels, return_inverse=True)
-            tested, scores = folds >= 0, np.zeros((len(labels), len(names)))
-
-            def test(fold: int, machine: SVM) -> None:
-                rows = folds == fold
-                scores[rows] = score_columns(machine.scores(vectors[rows], engine.threads))
-                if tell is not None:
-                    tell(fold, machine)
-
-            self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
+            indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
+            scores = fit_crossed(
+                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell
+            )
             self._calibrate(scores, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None
             found = familiarity(scores[tested], self.temperature_)

@@ -178,11 +178,14 @@ class Examination:
         """What each patch adds to the product of weights and the vector, channel by channel."""
         shares, first = [], 0
         channels = self._features.channels_
-        scales = self._features.scales if len(channels) > 1 else [1.0]
+        scales = self._features.scales
         vector = widened(self._vector)
-        for channel, part, scale in zip(channels, self._parts, scales, strict=True):
+        for channel, part, own_scales in zip(channels, self._parts, scales, strict=True):
             here = slice(first, first + channel.n_features)
-            own = weights[here] * scale
+            own = weights[here].copy()
+            if self._features.weighs:
+                for columns, scale in zip(channel.level_columns, own_scales, strict=True):
+                    own[columns] *= scale
             if channel.pooling_.precision == np.float16:
                 # The score is of the rounded vector; patches share what rounding did, too.
                 rounded = weights[here] * vector[here]

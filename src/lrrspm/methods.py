@@ -10,6 +10,7 @@ from typing import Any
 
 from . import config
 from ._support import registry
+from .channels import Channel
 from .descriptors import LBP, Descriptor, LocalColor, OpponentSIFT, Projection, RootSIFT
 from .encoders import (
     Encoder,
@@ -22,7 +23,6 @@ from .encoders import (
     SupervisedLRREncoder,
     VQEncoder,
 )
-from .features import Channel
 from .pooling import (
     HistogramPooling,
     MaxPooling,
@@ -205,7 +205,7 @@ PRESETS = {
         Method(
             "balanced",
             "LrrFV with few atoms: far more accurate, and still trained in seconds",
-            lambda: _moments(lambda: LRRWeightEncoder(config.BALANCED_ATOMS)),
+            lambda: _moments(lambda: LRRWeightEncoder(config.BALANCED_ATOMS), weight=None),
             use="in doubt",
         ),
         Method(

@@ -178,23 +178,29 @@ def learn_weights(
 ) -> None:
     """Set the weights of channels that were given none, by their vectors of all images.
 
-    A weight is the square of the alignment with the members' classes, at least a
-    hundredth of the largest square, and over their mean; see :func:`class_alignment`.
+    Each level of a channel has its own: the square of the alignment with the members'
+    classes, at least a hundredth of the largest square, and over their mean; see
+    :func:`class_alignment`.
     """
     given = features.new_channels()
     learning = [given[place].weight is None for place in fitted_places(features)]
     if not any(learning):
         return
     chosen = [
-        (channel, class_alignment(part, labels, members, engine.threads))
+        (channel, [class_alignment(part[:, columns], labels, members, engine.threads)
+                   for columns in channel.level_columns])
         for channel, part, learns in zip(features.channels_, vectors, learning, strict=True)
         if learns
+    ]  # fmt: skip
+    largest = max(max(alignments) for _, alignments in chosen)
+    squares = [
+        [max(alignment, largest / 10, 1e-6) ** 2 for alignment in alignments]
+        for _, alignments in chosen
     ]
-    largest = max(alignment for _, alignment in chosen)
-    squares = [max(alignment, largest / 10, 1e-6) ** 2 for _, alignment in chosen]
-    for (channel, _), square in zip(chosen, squares, strict=True):
+    mean = float(np.mean([np.mean(own) for own in squares]))
+    for (channel, _), own in zip(chosen, squares, strict=True):
         # Rounded: the last bits of a BLAS product are another machine's matter.
-        channel.weight = max(round(square / float(np.mean(squares)), 2), 0.01)
+        channel.weight = tuple(max(round(square / mean, 2), 0.01) for square in own)
 
 
 class _Machines(NamedTuple):

@@ -42,7 +42,7 @@ def train(folder, output, cache, log, shard, options, kill_at):
     """
     import lrrspm.cache.shelf
     import lrrspm.pipeline.engines
-    from lrrspm.features import Channel
+    from lrrspm.channels import Channel
 
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     lrrspm.cache.shelf.SHARD = shard

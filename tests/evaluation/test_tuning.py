@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrrspm import find_images
+from lrrspm import SIFT, Channel, LRREncoder, SpatialPyramidFeatures, find_images
 from lrrspm.classifier import ImageClassifier
 from lrrspm.evaluation import Candidate, Evaluation, Tuning, tune
 from lrrspm.evaluation.tuning import _draw, keep_levels
@@ -80,7 +80,7 @@ def test_candidates_are_tried_with_the_loss_of_their_preset(small, monkeypatch):
     losses = []
 
     def watched(*given):
-        losses.append(given[-1])
+        losses.append(given[3].loss)
         return cross_scores(*given)
 
     monkeypatch.setattr("lrrspm.evaluation.tuning.cross_scores", watched)
@@ -160,6 +160,24 @@ def test_levels_that_are_kept_are_those_of_fewer_levels(small, method):
         # Of vectors of length 1; roots of sums near 0 differ by more than the sums do.
         apart = np.linalg.norm(keep_levels(features, vectors, fewer) - expected, axis=1)
         assert apart.max() < 5e-3
+
+
+def test_levels_that_are_kept_have_their_weights(small):
+    paths, _ = find_images(small)
+    weights = ((1.0, 2.0, 6.0), (3.0, 1.0, 1.0))
+
+    def vectors(count):
+        channels = [
+            Channel(LRREncoder(4), SIFT(step=step), levels=(1, 2, 4)[:count], weight=w[:count])
+            for step, w in zip((6, 9), weights, strict=True)
+        ]
+        features = SpatialPyramidFeatures(channels, n_samples=500, random_state=0).fit(paths)
+        return features, features.transform(paths)
+
+    for fewer in (1, 2):
+        features, everything = vectors(3)
+        found = keep_levels(features, everything, fewer)
+        np.testing.assert_allclose(found, vectors(fewer)[1], atol=1e-6)
 
 
 @settings(deadline=None)

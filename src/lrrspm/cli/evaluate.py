@@ -47,6 +47,7 @@ from .tunables import Tuned, make_classifiers, tunable
 
 if TYPE_CHECKING:
     from ..classifier import ImageClassifier
+    from ..evaluation import Skipped
 
 
 def _check_share(value: float | None) -> float | None:
@@ -106,12 +107,15 @@ def evaluate(
     Images that cannot be read are listed and left out, as if they were not there; the
     exit code is then 3. With --method all every method is measured on the same splits
     and codebooks. A folder with train/ and test/ has its one split already, so
-    --train-per-class and --splits do not count.
+    --train-per-class and --splits do not count. --json has what it takes to repeat an
+    evaluation: machine and versions, a fingerprint of the data, splits and predictions.
 
     Example: lrrspm evaluate images --train-per-class 30
     """
+    from .._support.environment import describe_environment
     from .._support.stages import Stages
     from ..evaluation import evaluate_all
+    from ..evaluation.record import describe_data, describe_predictions, describe_splits
     from ..methods import METHODS
 
     names = list(METHODS) if method == ALL else [method]
@@ -152,10 +156,18 @@ def evaluate(
                 parameters, by_name, paths, labels, skipped, stages, (path_column, label_column),
             )  # fmt: skip
     if as_json:
-        found = {name: result.to_json() for name, result in by_name.items()}
+        found = {
+            name: {**result.to_json(), "predictions": describe_predictions(result)}
+            for name, result in by_name.items()
+        }
         written = written_files(report=report, predictions=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
+            environment=describe_environment(),
+            data=describe_data(
+                *_kept(paths, labels, skipped), folder, results[0].class_names, jobs
+            ),
+            splits=describe_splits(results[0]),
             skipped=[one.to_json() for one in skipped],
             **written,
         )
@@ -166,6 +178,15 @@ def evaluate(
             print_evaluation(results[0])
         print_written(report, predictions)
     report_skipped(skipped, len(paths))
+
+
+def _kept(
+    paths: list[str], labels: list[str], skipped: list[Skipped]
+) -> tuple[list[str], list[str]]:
+    """Return paths and labels without those of skipped images."""
+    gone = {one.path for one in skipped}
+    kept = [i for i, path in enumerate(paths) if path not in gone]
+    return [paths[i] for i in kept], [labels[i] for i in kept]
 
 
 def _refuse_labels(classifiers: list[ImageClassifier]) -> None:

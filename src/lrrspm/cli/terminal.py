@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -234,8 +235,14 @@ def print_confusion(result: Evaluation) -> None:
     print_rich(table)
 
 
+# Strings in JSON have no line breaks, so this is always a list of whole numbers.
+_WHOLE_NUMBERS = re.compile(r"\[\n\s*(-?\d+(?:,\n\s*-?\d+)*)\n\s*\]")
+
+
 def print_json(**values: Any) -> None:
-    print(json.dumps(values, indent=2, allow_nan=False))
+    """Print values as JSON, indented, but for lists of whole numbers: they may be long."""
+    made = json.dumps(values, indent=2, allow_nan=False)
+    print(_WHOLE_NUMBERS.sub(lambda found: f"[{''.join(found[1].split())}]", made))
 
 
 def text(value: str) -> Any:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from .. import config, training
 from .._support.stages import Stages
 from ..cache import FeatureStore
+from ..channels import scales_of
 from ..classifier import ImageClassifier
 from ..features import SpatialPyramidFeatures
 from ..images import KeptImages
 from ..methods import PRESETS, find_method, measured
 from ..pipeline import Engine, encode_images, fit_features, open_engine
-from ..pooling import Level, SpatialPyramid
-from ..svm import cross_scores, linear_gram, stratified_folds
+from ..pooling import Level
+from ..svm import LinearSVM, cross_scores, linear_gram, stratified_folds
 from ..training import learn_weights
 from .groups import Groups
 from .results import Evaluation, Skipped, count_confusions
@@ -29,6 +30,7 @@ from .unreadable import without_unreadable
 
 # Images whose vectors are computed once more, to measure how many per second there are.
 _TIMED = 64
+_LEAST_NORM = 1e-30
 
 
 @dataclass(frozen=True)
@@ -275,10 +277,8 @@ class _Trials:
                     part = keep_levels(self._features, self._vectors, len(step.levels))
                     self._gram = linear_gram(part, self._engine.threads)
             with self._timed("dual"):
-                scores = cross_scores(
-                    self._gram, self._y, self._folds, step.C, self._seed, self._engine.threads,
-                    find_method(step.method).loss,
-                )  # fmt: skip
+                svm = LinearSVM(step.C, random_state=self._seed, loss=find_method(step.method).loss)
+                scores = cross_scores(self._gram, self._y, self._folds, svm, self._engine.threads)
         self._last = step
         seconds = time.perf_counter() - begin
         return Candidate(*step, self._evaluate(scores), self._rate, seconds)
@@ -328,7 +328,7 @@ def keep_levels(
 ) -> NDArray[Any]:
     """Return the vectors that features with only their first levels would have, up to rounding.
 
-    The weights of channels stay as they are.
+    The weights of channels, and of the levels that are kept, stay as they are.
 
     Parameters
     ----------
@@ -340,13 +340,19 @@ def keep_levels(
     """
     if count == len(features.channels_[0].levels):
         return vectors
+    weights = [channel.weight for channel in features.channels_]
+    kept = [weight[:count] if isinstance(weight, tuple) else weight for weight in weights]
+    wanted = scales_of(kept, features.channels_)
     parts, start = [], 0
-    for channel, scale in zip(features.channels_, features.scales, strict=True):
-        cells = SpatialPyramid(channel.levels[:count]).n_cells
-        width = channel.n_features // channel.pyramid.n_cells
-        part = vectors[:, start : start + cells * width].astype(np.float32)
-        norms = np.linalg.norm(part, axis=1, keepdims=True)
-        parts.append(part * (scale / np.where(norms > 0, norms, 1)))
+    for channel, scales, new in zip(features.channels_, features.scales, wanted, strict=True):
+        columns = channel.level_columns[:count]
+        part = vectors[:, start : start + columns[-1].stop].astype(np.float32)
+        for here, scale in zip(columns, scales, strict=False):
+            part[:, here] /= scale
+        part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), _LEAST_NORM)
+        for here, scale in zip(columns, new, strict=False):
+            part[:, here] *= scale
+        parts.append(part)
         start += channel.n_features
     return np.hstack(parts)
 

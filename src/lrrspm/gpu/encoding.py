@@ -19,7 +19,7 @@ from .pooling import pool_maxima, pool_moments
 from .sift import describe_root_sift, describe_sift
 
 if TYPE_CHECKING:
-    from ..features import Channel
+    from ..channels import Channel
 
 DESCRIBE: dict[type, Callable[[Any, Batch], tuple[torch.Tensor, list[Grids]]]] = {
     SIFT: describe_sift,

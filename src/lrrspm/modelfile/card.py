@@ -50,7 +50,7 @@ def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
                 "pooling": _part(channel.pooling),
                 **({} if channel.projection is None else {"projection": _part(channel.projection)}),
                 "levels": as_json(channel.levels),
-                "weight": fitted[place].weight if place in fitted else channel.weight,
+                "weight": as_json(fitted[place].weight if place in fitted else channel.weight),
                 **({} if channel.when is None else {"when": channel.when}),
                 **({"left_out": left_out[place]} if place in left_out else {}),
             }

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support import registry
-from ..features import Channel, SpatialPyramidFeatures
+from ..channels import Channel, Weight
+from ..features import SpatialPyramidFeatures
 from ..pipeline import known_sizes
 from ..pooling import SpatialPyramid
 from ..svm import SVM, KernelSVM, LinearSVM
@@ -91,7 +92,8 @@ def _describe_all(
         weights = {place: channel.weight for place, channel in fitted}
     for place, channel in enumerate(features.new_channels()):
         described: dict[str, Any] = {"levels": as_json(channel.pyramid.levels)}
-        described["weight"] = float(weights.get(place, channel.weight or 1.0))
+        weight = weights.get(place, channel.weight or 1.0)
+        described["weight"] = as_json(weight) if isinstance(weight, tuple) else float(weight)
         if channel.weight is None:
             described["learns_weight"] = True
         for role, kind in _KINDS.items():
@@ -215,8 +217,9 @@ def _restore_channel(described: dict[str, Any]) -> Channel:
     if not isinstance(levels, list) or not 1 <= len(levels) <= 64:
         raise ValueError("levels must be a list of 1 to 64 numbers")
     flat = [n for one in levels for n in (one if isinstance(one, list) else [one])]
-    if any(type(n) is not int for n in flat) or type(weight) not in (int, float):
-        raise ValueError(f"levels are {str(levels)[:100]}, the weight is {weight!r}")
+    per_level = weight if isinstance(weight, list) else [weight]
+    if any(type(n) is not int for n in flat) or any(type(w) not in (int, float) for w in per_level):
+        raise ValueError(f"levels are {str(levels)[:100]}, the weight is {str(weight)[:100]}")
     if described.get("learns_weight", True) is not True:
         raise ValueError(f"learns_weight is {described['learns_weight']!r:.100}")
     if "left_out" in described:
@@ -227,7 +230,11 @@ def _restore_channel(described: dict[str, Any]) -> Channel:
     if "projection" in described:
         parts["projection"] = _restore_part("projections", described["projection"])
     grids = SpatialPyramid(tuple(levels)).levels
-    return Channel(**parts, levels=grids, weight=float(weight), when=when)
+    return Channel(**parts, levels=grids, weight=_restore_weight(weight), when=when)
+
+
+def _restore_weight(weight: Any) -> Weight:
+    return tuple(map(float, weight)) if isinstance(weight, list) else float(weight)
 
 
 def _restore_part(kind: str, described: dict[str, Any]) -> Any:
@@ -304,7 +311,7 @@ def fill(
     for place, channel in channels.items():
         encoder = channel.encoder
         channel.when = None  # decided
-        channel.weight = float(description["channels"][place]["weight"])
+        channel.weight = _restore_weight(description["channels"][place]["weight"])
         for part, prefix in _owners(place, encoder, channel.pooling, channel.projection):
             for name in part.derived:
                 setattr(part, name, arrays[prefix + _plain_name(name)])

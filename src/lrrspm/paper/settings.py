@@ -5,23 +5,39 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from .. import config
 from ..cache import same_key
+from ..channels import Channel
 from ..classifier import ImageClassifier
 from ..descriptors import SIFT
 from ..encoders import LRREncoder, VQEncoder
 from ..evaluation import split_seeds
-from ..features import Channel, SpatialPyramidFeatures
+from ..features import SpatialPyramidFeatures
 from ..methods import find_method
 from .variants import vary
 
 ALL_IMAGES = "all images"
 TRAINING_IMAGES = "training images"
 RANDOM, EVEN = "random", "evenly spaced"
+
+CODE = 1
+"""Version of the code behind results: raised by a change that gives a setting another accuracy.
+
+Results record it, and older ones are named; ``tests/paper/test_code.py`` pins the numbers of this
+version.
+"""
+
+
+@cache
+def _is_low_rank(method: str) -> bool:
+    """Return True for methods with the parameters of low-rank codes."""
+    (channel,) = find_method(method).channels()
+    return isinstance(channel.encoder, LRREncoder)
 
 
 class CodebookKey(NamedTuple):
@@ -94,11 +110,11 @@ class Setting:
 
     def __post_init__(self) -> None:
         # Parameters that a method ignores must not distinguish its results.
-        if not isinstance(self._channel().encoder, LRREncoder):
+        if not _is_low_rank(self.method):
             for name in ("regularization", "threshold", "normalize_codes"):
                 object.__setattr__(self, name, None)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Short digest of all fields; the key of the result row."""
         return digest(asdict(self))

@@ -12,7 +12,8 @@ from .chunks import Item, Outcome, Sources, read_chunk
 from .engines import Engine
 
 if TYPE_CHECKING:
-    from ..features import Channel, SpatialPyramidFeatures
+    from ..channels import Channel
+    from ..features import SpatialPyramidFeatures
 
 IMAGES, PIXELS = 512, 2**25
 """Most images, and about the most pixels, that wait for a GPU together."""

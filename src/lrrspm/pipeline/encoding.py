@@ -22,7 +22,8 @@ from .timing import divided
 from .unreadable import Unreadable
 
 if TYPE_CHECKING:
-    from ..features import Channel, Image, SpatialPyramidFeatures
+    from ..channels import Channel
+    from ..features import Image, SpatialPyramidFeatures
 
 
 class Encoded(NamedTuple):
@@ -88,9 +89,9 @@ def encode_images(
         own = [c for c, column in enumerate(columns) if column.owner == number]
         if inspect is not None and len(own) > 1 and not skipped:
             inspect(number, [columns[c].matrix for c in own])
-        for c, scale in zip(own, feature.scales, strict=True):
-            if len(own) > 1:
-                columns[c].weigh(scale)
+        if feature.weighs:
+            for c, scales in zip(own, feature.scales, strict=True):
+                columns[c].weigh(scales)
         seconds.append(float(spent[2:][own].sum()))
     if skipped:
         good = [row for row in range(len(images)) if row not in skipped]
@@ -169,13 +170,15 @@ class _Column:
         # No copy, unless another channel has a finer precision.
         self.shelf.put(digest, self.matrix[row].astype(self._precision, copy=False))
 
-    def weigh(self, scale: np.float32) -> None:
-        """Multiply all rows, in place."""
-        if self.matrix.dtype == np.float16:
-            for row in self.matrix:
-                scale_halves(row, scale)
-        else:
-            self.matrix *= scale
+    def weigh(self, scales: Sequence[np.float32]) -> None:
+        """Multiply the levels of all rows, in place."""
+        for columns, scale in zip(self.channel.level_columns, scales, strict=True):
+            part = self.matrix[:, columns]
+            if part.dtype == np.float16:
+                for row in part:
+                    scale_halves(row, scale)
+            else:
+                part *= scale
 
 
 def vector_key(

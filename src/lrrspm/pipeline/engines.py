@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -81,8 +81,14 @@ class Engine(NamedTuple):
         chunks = (items[start : start + size] for start in range(0, len(items), size))
         count = getattr(self.executor, "_max_workers", AHEAD)
         work = partial(function, *shared)
-        for results in ordered_map(work, chunks, self.executor, min(AHEAD, 2 * count)):
-            yield from results
+        try:
+            for results in ordered_map(work, chunks, self.executor, min(AHEAD, 2 * count)):
+                yield from results
+        except BrokenExecutor:
+            raise ChildProcessError(
+                "a process that computed images died, most likely for want of memory; "
+                "use fewer --jobs, or threads"
+            ) from None
 
     def map_each(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         """Apply a function to each item: on other machines if they compute, else on threads."""

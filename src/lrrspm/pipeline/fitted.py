@@ -11,7 +11,7 @@ from sklearn.base import clone
 from ..cache import hash_of, part_key
 
 if TYPE_CHECKING:
-    from ..features import Channel
+    from ..channels import Channel
 
 Place = tuple[str, str]
 """A part's role in its channel, and the attribute that holds an array."""
