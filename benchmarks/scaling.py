@@ -34,6 +34,7 @@ import numpy as np
 import psutil
 
 from lrrspm import SIFT, Channel, ImageClassifier, LRREncoder, find_images
+from lrrspm._support.environment import describe_environment
 from lrrspm._support.stages import Stages
 from lrrspm.pipeline import cluster, encode_images, fit_features, open_engine
 from tests.pipeline.clusters import Cluster
@@ -266,7 +267,9 @@ def run(*parts: str) -> dict[str, Any]:
     found = json.loads(file.read_text())["result"]["found"] if file.exists() else {}
     for name in parts or PARTS:
         with tempfile.TemporaryDirectory() as folder:
-            found[name] = {**PARTS[name](Path(folder)), "load": psutil.getloadavg()[1]}
+            measured = PARTS[name](Path(folder))
+        about = {"commit": describe_environment()["commit"], "load": psutil.getloadavg()[1]}
+        found[name] = {**measured, **about}
     return {"figures": _figures(found), "found": found}
 
 
