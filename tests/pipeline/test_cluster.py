@@ -211,7 +211,7 @@ def test_the_command_line(two, model_path, image_folder, tmp_path):
                 [*command, "--engine", engine], capture_output=True, text=True, check=False
             )
         )
-    assert [one.returncode for one in found] == [3, 3]
+    assert [one.returncode for one in found] == [3, 3], [one.stderr for one in found]
     assert found[0].stdout == found[1].stdout
     assert "no such file" in found[0].stdout
     wrong = [sys.executable, "-m", "lrrspm", "predict", "m", "i", "--engine", "spark"]

@@ -237,32 +237,51 @@ class Cluster(Executor):
                         ) from None
                     continue
                 alone = 0.0
-                if len(futures) == 1 and now - since > max(PATIENCE, SLOW * self._slowest):
+                if len(futures) == 1 and now - since > self._patience:
                     return None
                 continue
             found = next(future for future in futures if future in finished)
             try:
-                return found.result()
+                done: Done = found.result(timeout=self._patience)
             except BaseException as error:
-                raise self._explained(error, chunk) from None
-            finally:
+                if isinstance(error, TimeoutError) and found.status == "finished":
+                    futures.remove(found)  # its worker hangs, with the result
+                    if not futures:
+                        return None
+                    continue
                 chunk.cancel()
+                raise self._explained(error, chunk) from None
+            chunk.cancel()
+            return done
+
+    @property
+    def _patience(self) -> float:
+        """Seconds after which the oldest chunk is late."""
+        return max(PATIENCE, SLOW * self._slowest)
 
     def _late(self, waiting: Sequence[_Chunk]) -> tuple[list[_Chunk], list[str]]:
         """Return the chunks to be computed once more, and workers for it.
 
-        The first one; if a worker has fallen silent, all, since others may wait for it.
+        The first one; if a worker has fallen silent, all that may wait for it.
         """
         workers = self._client.scheduler_info()["workers"]
         latest = max((one["last_seen"] for one in workers.values()), default=0.0)
-        well = [w for w, one in workers.items() if latest - one["last_seen"] < SILENT]
-        key = waiting[0].futures[0].key
-        own = {worker for worker, keys in self._client.processing().items() if key in keys}
-        others = [worker for worker in well if worker not in own] or well
+        well = {w for w, one in workers.items() if latest - one["last_seen"] < SILENT}
+        first = waiting[0]
+        keys = {future.key for future in first.futures}
+        own = {w for w, theirs in self._client.processing().items() if keys & set(theirs)}
+        others = sorted(well - own or well)
         if len(well) == len(workers):
-            return (list(waiting)[:1] if set(others) != own else []), others
-        late = [one for one in waiting if len(one.futures) == 1 and not one.futures[0].done()]
-        return late, others
+            return ([] if first.futures and set(others) == own else [first]), others
+        kept = self._client.who_has()
+
+        def stuck(chunk: _Chunk) -> bool:
+            if len(chunk.futures) != 1:
+                return False
+            future = chunk.futures[0]
+            return not future.done() or not well.intersection(kept.get(future.key, ()))
+
+        return [chunk for chunk in waiting if chunk is first or stuck(chunk)], others
 
     def _explained(self, error: BaseException, chunk: _Chunk) -> BaseException:
         """Return an error of Dask as one that says what to do; others as they are."""

@@ -136,13 +136,13 @@ def _compute_remotely(
     asked: Sequence[tuple[int, Sequence[Image]]],
 ) -> list[Block]:
     """Compute some blocks on a worker, which reads the images and writes to the store itself."""
-    if getattr(_own, "folder", None) != folder or _own.store.trouble is not None:
-        _own.folder, _own.store = folder, FeatureStore(folder)
+    store: FeatureStore | None = getattr(_own, "store", None)
+    if store is None or store.folder != folder or store.trouble is not None:
+        store = _own.store = FeatureStore(folder)
     here, blocks = Engine(None, None), []
     for first, images in asked:
-        stages = Stages()
-        blocks.append(_compute(function, features, first, images, here, stages, skip, _own.store))
-        _own.store.forget_files()
+        blocks.append(_compute(function, features, first, images, here, Stages(), skip, store))
+        store.forget_files()
     return blocks
 
 
