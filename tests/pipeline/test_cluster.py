@@ -188,6 +188,8 @@ def test_without_a_scheduler_or_workers(dask_cluster, monkeypatch):
         open_engine(1, dask_cluster.engine).__enter__()
     with pytest.raises(ClusterError, match="no Dask scheduler answers"):
         open_engine(1, "dask://127.0.0.1:9").__enter__()
+    with pytest.raises(ClusterError, match="needs certificates"):
+        open_engine(1, "tls://127.0.0.1:9").__enter__()
 
 
 def test_addresses():

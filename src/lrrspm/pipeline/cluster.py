@@ -86,9 +86,14 @@ def open_cluster(engine: str | Client) -> Iterator[Cluster]:
         return
     address = scheduler_address(engine)
     try:
-        from distributed import Client
+        from distributed import Client, Security
     except ImportError:
         raise ImportError(f"{engine}: needs Dask: {_INSTALL}") from None
+    secure = address.startswith("tls://")
+    if secure and Security().get_connection_args("client").get("ssl_context") is None:
+        raise ClusterError(
+            f"{engine}: needs certificates: set distributed.comm.tls in Dask's configuration"
+        )
     # Its messages name no remedy; ours do.
     logger = logging.getLogger("distributed")
     level, warned = logger.level, logging.getLogger("distributed.client")
