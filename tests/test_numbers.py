@@ -22,15 +22,23 @@ CONSTANTS = {
         "4.0": "license",
         "20": "measured elsewhere, as the page says",
     },
+    "docs/citing.md": dict.fromkeys(("10.1016", "1409.5786", "2015.10.005"), "address"),
     "docs/datasets.md": {"4.0": "license"},
     "docs/everyday.md": {"0.9": "an example", "0.2": "the default temperature"},
     "docs/folders.md": {"11.3": "version of Pillow"},
     "docs/future-work.md": {"0.7": "lambda", "0.98": "epsilon"},
     "docs/gpu.md": {"0.0001": "tolerance of a test"},
+    "docs/guide/descriptors.md": {"0.2": "limit of SIFT", "0.3": "weight of places"},
+    "docs/guide/encoders.md": {"0.7": "lambda"},
+    "docs/guide/images.md": {"0.2989": "gray", "0.5870": "gray", "0.1140": "gray"},
+    "docs/licenses.md": dict.fromkeys(("1.0", "2.0", "4.0"), "license"),
     "docs/model-format.md": {"0.2989": "gray", "0.5870": "gray", "0.1140": "gray"},
     "docs/paper.md": {"2.0": "license", "0.98": "epsilon"},
+    "docs/releasing.md": dict.fromkeys(("3.11", "3.12", "3.13", "3.14"), "version of Python"),
     "docs/reliability.md": {"0.97": "limit of the audit"},
     "docs/serving.md": {"0.9": "an example", "0.26": "limit", "127.0.0.1": "address"},
+    "docs/theory/lrr.md": {"0.7": "lambda", "0.98": "epsilon"},
+    "docs/theory/lrrfv.md": {"0.1": "lambda"},
 }
 
 

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,9 @@ class FeatureStore:
 
     Attributes
     ----------
+    found : Counter of str
+        Arrays of each kind that were found, so that nobody takes the seconds of a run
+        for those of computing them.
     trouble : str or None
         Why nothing more is written.
 
@@ -72,6 +76,7 @@ class FeatureStore:
         self._digests: dict[str, Known] = {}
         self._shelves: dict[Path, Shelf] = {}
         self.trouble: str | None = None
+        self.found: Counter[str] = Counter()
 
     @property
     def folder(self) -> Path | None:
@@ -116,13 +121,17 @@ class FeatureStore:
 
     def shelf(self, kind: str, about: dict[str, Any] | None, form: Form) -> Shelf:
         """Return the shelf for what ``about`` describes; for None one that keeps nothing."""
+
+        def count() -> None:
+            self.found[kind] += 1
+
         if self._folder is None or about is None:
-            return Shelf(None, {}, form, self._write)
+            return Shelf(None, {}, form, self._write, count)
         folder = self._folder / kind / hash_of(about)
         if folder in self._shelves:  # opened before: only new shards are looked at
             self._shelves[folder].look_again()
         else:
-            self._shelves[folder] = Shelf(folder, about, form, self._write)
+            self._shelves[folder] = Shelf(folder, about, form, self._write, count)
         return self._shelves[folder]
 
     def forget_files(self) -> None:

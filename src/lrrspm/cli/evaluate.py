@@ -14,6 +14,7 @@ from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
+    ClassWeights,
     DeviceName,
     EngineName,
     Group,
@@ -32,6 +33,7 @@ from .options import (
     ReportPath,
     Seed,
     most_skipped,
+    parse_weights,
 )
 from .predictions import PredictionsPath, check_predictions, write_predictions
 from .report import (
@@ -42,7 +44,14 @@ from .report import (
     write_report,
     written_files,
 )
-from .terminal import print_evaluation, print_json, print_methods, progress
+from .terminal import (
+    print_evaluation,
+    print_json,
+    print_methods,
+    print_reused,
+    progress,
+    reused,
+)
 from .tunables import Tuned, make_classifiers, tunable
 
 if TYPE_CHECKING:
@@ -91,6 +100,7 @@ def evaluate(
     label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
+    class_weight: ClassWeights = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
@@ -120,8 +130,8 @@ def evaluate(
 
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
-        names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device,
-        engine=engine,
+        names, tuned, C=penalty, class_weight=parse_weights(class_weight), random_state=seed,
+        n_jobs=jobs, cache=cache, device=device, engine=engine,
     )  # fmt: skip
     if shared_codebook:
         _refuse_labels(list(classifiers.values()))
@@ -142,7 +152,9 @@ def evaluate(
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
             seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
-            calibrate=predictions is not None or report is not None, store=store,
+            # Class weights work by thresholds, too, which calibration finds.
+            calibrate=predictions is not None or report is not None or class_weight is not None,
+            store=store,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped
@@ -163,6 +175,7 @@ def evaluate(
         written = written_files(report=report, predictions=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
+            from_cache=reused(store),
             environment=describe_environment(),
             data=describe_data(
                 *_kept(paths, labels, skipped), folder, results[0].class_names, jobs
@@ -176,6 +189,7 @@ def evaluate(
             print_methods(by_name)
         else:
             print_evaluation(results[0])
+        print_reused(store)
         print_written(report, predictions)
     report_skipped(skipped, len(paths))
 

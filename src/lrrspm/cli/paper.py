@@ -31,8 +31,19 @@ _PAUSE = 30
 """Seconds between progress lines without a terminal."""
 
 
-Codebook = StrEnum("Codebook", ["all", "training"])
-Format = StrEnum("Format", ["text", "markdown", "html"])
+class Codebook(StrEnum):
+    """Images that codebooks are learned from."""
+
+    all = "all"
+    training = "training"
+
+
+class Format(StrEnum):
+    """Kinds of output."""
+
+    text = "text"
+    markdown = "markdown"
+    html = "html"
 
 
 @command

@@ -63,7 +63,7 @@ def claims_table(results: Results, options: Options, names: Sequence[str] | None
 
 def _lines(said: tuple[str, str]) -> tuple[str, ...]:
     verdict, reason = said
-    return (verdict,) if reason in ("", verdict) else (f"**{verdict}**", reason)
+    return (verdict,) if reason in ("", verdict) else (verdict, reason)
 
 
 _CHECKS: dict[str, Check] = {

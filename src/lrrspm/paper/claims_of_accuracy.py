@@ -59,7 +59,7 @@ def check_codebooks(said: Sequence[str], results: Results, options: Options) -> 
         paper,
         right,
         f"{many.mean - few.mean:+.2f} points, {times[-1] / times[0]:.2f} times the seconds",
-        HOLDS if rises else PARTLY,
+        judge([rises, many.mean - few.mean >= float(said[0])]),
     )
 
 

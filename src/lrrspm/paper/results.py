@@ -47,7 +47,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.path = folder / FILE
+        self.path: Path = folder / FILE
         self.records: dict[str, dict[str, Any]] = {}
         self.environments: dict[str, dict[str, Any]] = {}
         self._current: str | None = None
