@@ -20,7 +20,7 @@ def as_place(text: str) -> Any:
 
 
 ImageFolder = Annotated[
-    Path,  # or the text of an address, which no path can hold
+    Any,  # a path, or the text of an address, which no path can hold
     typer.Argument(
         metavar="DIR",
         parser=as_place,

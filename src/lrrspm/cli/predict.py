@@ -63,7 +63,7 @@ class Answer(NamedTuple):
 def predict(
     model: ModelPath,
     paths: Annotated[
-        list[Path],
+        list[Any],
         typer.Argument(
             metavar="PATH...",
             parser=as_place,
