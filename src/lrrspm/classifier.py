@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support.estimators import BaseEstimator, ClassifierMixin, Tags
+from ._support.shards import Shards
 from ._support.stages import Stages
 from .cache import FeatureStore
 from .channels import Channel, ChannelParameters
@@ -328,13 +329,14 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     def fit_svm(
         self,
-        vectors: NDArray[Any],
+        vectors: NDArray[Any] | Shards,
         labels: NDArray[Any],
         engine: Engine,
         folds: NDArray[np.int64] | None = None,
         sample_weight: NDArray[Any] | None = None,
         tell: Callable[[int, SVM], object] | None = None,
         groups: NDArray[np.int64] | None = None,
+        progress: Callable[[int, float], None] | None = None,
     ) -> Crossed | None:
         """Train the support vector machine alone, on vectors of ``features_``.
 
@@ -342,17 +344,27 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         trained without the image are returned; ``tell`` is called with each fold and
         its machine. It is calibrated on those of leaving out the image and its group
         (N,) alone: machines of folds know less than it does, and are less sure.
+        Vectors of a linear machine may be in shards, whose ``progress`` is told.
         """
         self.svm_: SVM = self.new_svm()
         self.temperature_: float | None = None
         self.familiar_: float | None = None
         crossed = None
+        given: dict[str, Any] = {"progress": progress} if isinstance(vectors, Shards) else {}
         if folds is None or folds.max() < 0:
-            self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
+            self.svm_.fit_folds(vectors, labels, None, engine.threads, sample_weight, **given)
         else:
             indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
             crossed = fit_crossed(
-                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell, groups
+                self.svm_,
+                vectors,
+                labels,
+                folds,
+                engine.threads,
+                sample_weight,
+                tell,
+                groups,
+                progress,
             )
             self._calibrate(crossed, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None

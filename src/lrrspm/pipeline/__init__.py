@@ -4,7 +4,7 @@ from .encoding import Encoded, encode_images
 from .engines import Engine, open_engine
 from .fitted import known_sizes
 from .sampling import check_labels_of, fit_features
-from .streaming import block_size, map_vectors, stream_vectors
+from .streaming import block_size, map_vectors, stream_vectors, whole
 
 __all__ = [
     "Encoded",
@@ -17,4 +17,5 @@ __all__ = [
     "map_vectors",
     "open_engine",
     "stream_vectors",
+    "whole",
 ]

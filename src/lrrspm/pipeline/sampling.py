@@ -122,11 +122,20 @@ def _make_plans(
             located = channel.projection is not None
             key = (source, seed, feature.n_samples, located, np.asarray(indices).tobytes())
             if key not in plans:
-                places = {int(index): place for place, index in enumerate(indices)}
+                drawn = _drawn_from(len(indices), feature.n_samples, seed)
+                places = {int(indices[place]): int(place) for place in drawn}
                 quota = draw_quota(feature.n_samples, len(indices), located)
                 plans[key] = _Plan(feature, Draw(source, quota, seed, located), places)
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())
+
+
+def _drawn_from(n_images: int, n_samples: int, seed: int) -> NDArray[np.int64]:
+    """Return the places of the images that samples are drawn from: all, but at most n_samples."""
+    if n_images <= n_samples:
+        return np.arange(n_images)
+    rng = np.random.default_rng((seed, n_images))
+    return np.sort(rng.choice(n_images, n_samples, replace=False))
 
 
 def check_labels_of(labels: ArrayLike, n_images: int) -> NDArray[Any]:

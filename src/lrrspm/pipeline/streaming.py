@@ -58,6 +58,11 @@ class Streamed(NamedTuple):
     used: float
 
 
+def whole(vectors: NDArray[Any], executor: Executor | None) -> NDArray[Any]:
+    """Return vectors as they are: a function for those who need them."""
+    return vectors
+
+
 def block_size(features: SpatialPyramidFeatures) -> int:
     """Return the number of images per block, which depends on nothing but the vectors.
 
@@ -174,12 +179,19 @@ def map_vectors(
     stages: Stages,
     skip: bool = False,
     store: FeatureStore | None = None,
+    take: Callable[[NDArray[Any]], object] | None = None,
 ) -> Streamed:
-    """Collect what :func:`stream_vectors` yields; without a readable image there is no result."""
-    results, skipped, seconds, used = [], {}, 0.0, 0.0
+    """Collect what :func:`stream_vectors` yields; without a readable image there is no result.
+
+    With ``take``, each result is given to it, in this process, and none is collected.
+    """
+    results: list[NDArray[Any]] = []
+    take = take or results.append
+    skipped: dict[int, str] = {}
+    seconds = used = 0.0
     for block in stream_vectors(function, features, images, engine, stages, skip, store):
         if block.result is not None:
-            results.append(block.result)
+            take(block.result)
         skipped.update(block.skipped)
         seconds += block.seconds
         used += block.used
