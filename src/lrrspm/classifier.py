@@ -81,13 +81,11 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         not part of a model file.
     device : str
         Where vectors are computed: "cpu"; "cuda" for a GPU of NVIDIA (``lrrspm[gpu]``),
-        for the methods fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations
-        of a GPU on the CPU. Vectors agree within rounding. Codebooks are learned and images read on
-        the CPU. Not part of a model file.
+        for fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations of a GPU on
+        the CPU. Vectors agree within rounding. Not part of a model file.
     engine : str, Executor or distributed.Client
-        What computes chunks of images: "threads", "processes", a Dask scheduler
-        (``dask://host:port`` or ``tls://``, with ``lrrspm[dask]``), a client of one, or an
-        executor. The result has the same bits. Not part of a model file.
+        What computes chunks of images, with the same bits: "threads", "processes",
+        ``dask://host:port`` (``lrrspm[dask]``), a client of Dask, or an executor.
 
     Attributes
     ----------
@@ -151,14 +149,6 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         tags.input_tags.two_d_array = False
         tags.input_tags.string = True
         return tags
-
-    def __sklearn_clone__(self) -> Self:
-        # Executors and clients cannot be copied, and need not be.
-        engine, self.engine = self.engine, config.ENGINE
-        try:
-            return super().__sklearn_clone__().set_params(engine=engine)
-        finally:
-            self.engine = engine
 
     def fit(self, X: Iterable[Image], y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on images and their labels.

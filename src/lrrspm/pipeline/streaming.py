@@ -130,6 +130,7 @@ def _stream_remote(
             told.add(block.trouble)
             warnings.warn(f"on a worker: {block.trouble}", stacklevel=2)
         yield block
+        del block  # before the next one is fetched
     stages.add("encode", time.perf_counter() - begin)
 
 
@@ -195,4 +196,5 @@ def map_vectors(
         skipped.update(block.skipped)
         seconds += block.seconds
         used += block.used
+        del block  # before the next one is made
     return Streamed(results, skipped, seconds, used)
