@@ -93,8 +93,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
     features_ : SpatialPyramidFeatures
     svm_ : LinearSVM or KernelSVM
     temperature_ : float or None
-        Of the probabilities, learned by cross-validation; None where the classes
-        have too few images for it.
+        Of the probabilities, by cross-validation; None where classes have too few images.
     familiar_ : float or None
         Least :func:`lrrspm.svm.familiarity` of 99 % of the training images, likewise.
     summary_ : dict
@@ -104,9 +103,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     Notes
     -----
-    Parameters of parts are nested, in a grid search too:
-    ``channels__0__encoder__regularization``, ``channels__0__descriptor__step``,
-    ``channels__0__levels``.
+    Parameters of parts are nested, in a grid search too: ``channels__0__levels``,
+    ``channels__0__encoder__regularization``, ``channels__0__descriptor__step``.
 
     Examples
     --------
