@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -82,9 +81,11 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         not part of a model file.
     device : str
         Where vectors are computed: "cpu"; "cuda" for a GPU of NVIDIA (``lrrspm[gpu]``),
-        for the methods fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations
-        of a GPU on the CPU. Vectors agree within rounding. Codebooks are learned and images read on
-        the CPU. Not part of a model file.
+        for fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations of a GPU on
+        the CPU. Vectors agree within rounding. Not part of a model file.
+    engine : str, Executor or distributed.Client
+        What computes chunks of images, with the same bits: "threads", "processes",
+        ``dask://host:port`` (``lrrspm[dask]``), a client of Dask, or an executor.
 
     Attributes
     ----------
@@ -92,8 +93,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
     features_ : SpatialPyramidFeatures
     svm_ : LinearSVM or KernelSVM
     temperature_ : float or None
-        Of the probabilities, learned by cross-validation; None where the classes
-        have too few images for it.
+        Of the probabilities, by cross-validation; None where classes have too few images.
     familiar_ : float or None
         Least :func:`lrrspm.svm.familiarity` of 99 % of the training images, likewise.
     summary_ : dict
@@ -103,9 +103,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     Notes
     -----
-    Parameters of parts are nested, in a grid search too:
-    ``channels__0__encoder__regularization``, ``channels__0__descriptor__step``,
-    ``channels__0__levels``.
+    Parameters of parts are nested, in a grid search too: ``channels__0__levels``,
+    ``channels__0__encoder__regularization``, ``channels__0__descriptor__step``.
 
     Examples
     --------
@@ -128,6 +127,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         cache: str | os.PathLike[str] | None = None,
         class_weight: ClassWeight = None,
         device: str = config.DEVICE,
+        engine: Any = config.ENGINE,
     ) -> None:
         self.encoder: Any = encoder
         self.method = method
@@ -140,6 +140,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.cache = cache
         self.class_weight = class_weight
         self.device = device
+        self.engine = engine
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -171,8 +172,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         """
         check_is_fitted(self)
         images = list_images(X)
-        with open_engine(self.n_jobs, device=self.device) as engine:
-            score = partial(self.svm_.scores, executor=engine.threads)
+        with open_engine(self.n_jobs, self.engine, self.device) as engine:
+            score = self.svm_.scores
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
 

@@ -15,7 +15,7 @@ from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable, fitted_places
-from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
+from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors, whole
 from .svm import (
     SVM,
     Crossed,
@@ -167,7 +167,9 @@ def _fit_apart(
             with Shards(len(indices), _length(features), features.precision) as shards:
                 if learn and any(_learning(features)):
                     _learn_from_some(features, chosen, labels, engine, skip, store, kept)
-                found = map_vectors(shards.append, features, chosen, engine, stages, skip, store)
+                found = map_vectors(
+                    whole, features, chosen, engine, stages, skip, store, shards.append
+                )
                 if found.skipped:
                     return Together([], {int(indices[i]): why for i, why in found.skipped.items()})
                 seconds, crossed = machines.fit(classifier, shards, indices, engine, stages)
@@ -331,20 +333,19 @@ def score_members(
     From the vectors that it kept; where it kept none, in blocks of images.
     ``skip`` and ``store`` are as there.
     """
-    before = stages.seconds.get("test", 0.0)
-
-    def score(vectors: NDArray[Any]) -> NDArray[Any]:
-        with stages.timed("test"):
-            return classifier.svm_.scores(vectors, engine.threads)
-
+    score = classifier.svm_.scores
     if trained.vectors is not None:
-        scores = score(trained.vectors[members])
-        return Tested(scores, {}, 0.0, stages.seconds["test"] - before)
+        start = time.perf_counter()
+        scores = score(trained.vectors[members], engine.threads)
+        used = time.perf_counter() - start
+        stages.add("test", used)
+        return Tested(scores, {}, 0.0, used)
     chosen = [images[i] for i in members]
     found = map_vectors(score, classifier.features_, chosen, engine, stages, skip, store)
+    stages.add("test", found.used)
     skipped = {int(members[i]): why for i, why in found.skipped.items()}
     scores = np.concatenate(found.results) if found.results else np.empty(0)
-    return Tested(scores, skipped, found.seconds, stages.seconds.get("test", 0.0) - before)
+    return Tested(scores, skipped, found.seconds, found.used)
 
 
 def _assign_features(

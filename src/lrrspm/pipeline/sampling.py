@@ -66,7 +66,7 @@ def fit_features(
     codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
     with stores.main.timed(stages):
-        digests = stores.main.digests(images, engine.threads)
+        digests = stores.main.digests(images, engine.map_each)
         for plan in plans:
             plan.look_up(stores.of(plan.owner), codebooks, digests)
     skipped: dict[int, str] = {}
@@ -125,7 +125,7 @@ def _make_plans(
                 drawn = _drawn_from(len(indices), feature.n_samples, seed)
                 places = {int(indices[place]): int(place) for place in drawn}
                 quota = draw_quota(feature.n_samples, len(indices), located)
-                plans[key] = _Plan(feature, Draw(source, quota, seed, places, located))
+                plans[key] = _Plan(feature, Draw(source, quota, seed, located), places)
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())
 
@@ -189,6 +189,8 @@ class _Plan:
     owner : SpatialPyramidFeatures
         The first features that need the sample.
     draw : Draw
+    places : dict of int to int
+        Place of each image, by its index, among those of the sample.
     channels : list of (int, int, Channel)
         Number of the features, number of the channel, and the channel.
     rows : _Rows
@@ -206,8 +208,8 @@ class _Plan:
         none from images without color.
     """
 
-    def __init__(self, owner: SpatialPyramidFeatures, draw: Draw) -> None:
-        self.owner, self.draw = owner, draw
+    def __init__(self, owner: SpatialPyramidFeatures, draw: Draw, places: dict[int, int]) -> None:
+        self.owner, self.draw, self.places = owner, draw, places
         self.channels: list[tuple[int, int, Channel]] = []
         self.rows = _Rows()
         self.learned: dict[str, NDArray[Any]] = {}
@@ -230,12 +232,12 @@ class _Plan:
     def called_for(self) -> bool:
         """False for a plan of colors if less than half of its images have color."""
         # Codebooks are learned, and so found in a store, only for plans that were called for.
-        return self.complete or 2 * len(self.sources) >= len(self.draw.places)
+        return self.complete or 2 * len(self.sources) >= len(self.places)
 
     @property
     def lacks(self) -> str:
         """Why a plan is not called for."""
-        images = plural(len(self.draw.places), "training image")
+        images = plural(len(self.places), "training image")
         return f"only {len(self.sources):,} of {images} have color"
 
     def take(self, index: int, values: NDArray[np.float32]) -> None:
@@ -252,7 +254,7 @@ class _Plan:
         descriptor = part_key("descriptors", self.channels[0][2].descriptor)
         if descriptor is None:
             return
-        members = [digests[index] for index in self.draw.places]
+        members = [digests[index] for index in self.places]
         about = {
             "descriptor": descriptor,
             "when": self.channels[0][2].when,
@@ -282,7 +284,7 @@ class _Plan:
         form = Form(("F32",), (rows, range(columns, columns + 1)))
         self.samples = store.shelf("samples", about, form)
         if not self.complete:
-            index_of = {str(place): index for index, place in self.draw.places.items()}
+            index_of = {str(place): index for index, place in self.places.items()}
             for name, values in self.samples.fetch(index_of):
                 self.drawn[index_of[name]] = values
 
@@ -373,18 +375,17 @@ def _sample(
     """Draw the samples of several plans, reading each image once."""
     plans = [plan for plan in plans if not plan.complete]
     items = []
-    for index in sorted(set().union(*(plan.draw.places for plan in plans))):
-        jobs = (
-            n
-            for n, plan in enumerate(plans)
-            if index in plan.draw.places and index not in plan.drawn
+    for index in sorted(set().union(*(plan.places for plan in plans))):
+        jobs = tuple(
+            n for n, plan in enumerate(plans) if index in plan.places and index not in plan.drawn
         )
-        items.append(Item(index, images[index], tuple(jobs)))
+        places = tuple(plans[n].places[index] for n in jobs)
+        items.append(Item(index, images[index], jobs, places))
     if items:
         compile_reading()
-    work = partial(sample_chunk, sources, [plan.draw for plan in plans])
+    draws = [plan.draw for plan in plans]
     with divided(stages, ["read", "describe"]) as spent:
-        outcomes = engine.map_chunks(work, items)
+        outcomes = engine.map_chunks(sample_chunk, items, sources, draws)
         for item, outcome in zip(
             items, stages.track("reading images", outcomes, len(items)), strict=True
         ):
@@ -399,7 +400,7 @@ def _sample(
             for n, plan in enumerate(plans):
                 if n in drawn:
                     if unchanged:
-                        plan.samples.put(str(plan.draw.places[item.number]), drawn[n])
+                        plan.samples.put(str(plan.places[item.number]), drawn[n])
                     plan.take(item.number, drawn[n])
                 elif item.number in plan.drawn:
                     plan.take(item.number, plan.drawn.pop(item.number))
