@@ -81,7 +81,7 @@ def test_evaluate_writes_every_test_image(image_folder, tmp_path, name):
         "--predictions", target, "--json", code=3,
     )  # fmt: skip
     found, rows = json.loads(done.stdout), read(target)
-    assert found["predictions"] == str(target)
+    assert found["predictions_file"] == str(target)
     assert all(list(row) == COLUMNS for row in rows)
     *tested, left_out = rows
     assert left_out["path"] == str(folder / "dots" / "bad.png")
@@ -148,6 +148,7 @@ def test_a_list_of_images_is_not_replaced(image_folder, model_path, tmp_path):
 @pytest.mark.parametrize("name", ["p.csv", "p.jsonl"])
 def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, monkeypatch, name):
     monkeypatch.setattr("lrrspm.pipeline.streaming.BLOCK", 4)
+    monkeypatch.setattr("lrrspm.pipeline.streaming._SINGLE_BYTES", 1)
     images = [bad, *sorted(image_folder.glob("*/*.png"))[:13]]
     odd = tmp_path / 'a\r\nb"c.png'  # a row of several lines
     shutil.copy(images[1], odd)

@@ -172,7 +172,7 @@ def evaluate(
             name: {**result.to_json(), "predictions": describe_predictions(result)}
             for name, result in by_name.items()
         }
-        written = written_files(report=report, predictions=predictions)
+        written = written_files(report=report, predictions_file=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
             from_cache=reused(store),
@@ -261,7 +261,7 @@ def score(
                 (path_column, label_column),
             )  # fmt: skip
     if as_json:
-        written = written_files(report=report, predictions=predictions)
+        written = written_files(report=report, predictions_file=predictions)
         skipped = [one.to_json() for one in result.skipped]
         print_json(model=str(model), **result.to_json(), skipped=skipped, **written)
     else:

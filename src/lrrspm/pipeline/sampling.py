@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +13,13 @@ from sklearn.utils import check_random_state, column_or_1d
 from .._support.stages import Stages
 from .._support.text import plural
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
-from ..encoders import CodebookEncoder, Encoder, Progress
+from ..encoders import Progress
 from ..images import KeptImages
 from .chunks import Draw, Item, Sources, compile_reading, draw_quota, sample_chunk
 from .devices import check_computable
 from .encoding import Stores
 from .engines import Engine
-from .fitted import Place, array_names, fitted_arrays, restore_channel
+from .fitted import Place, array_names, fitted_arrays, recipe_of, restore_channel
 from .timing import divided
 from .unreadable import Unreadable
 
@@ -224,7 +222,7 @@ class _Plan:
     def complete(self) -> bool:
         """True if nothing is left to be learned."""
         return all(
-            (owner, number) in self.restored or _recipe(channel) in self.learned
+            (owner, number) in self.restored or recipe_of(channel) in self.learned
             for owner, number, channel in self.channels
         )
 
@@ -266,7 +264,7 @@ class _Plan:
         }
         if None not in members:
             recipes = {
-                _recipe(channel)
+                recipe_of(channel)
                 for _, _, channel in self.channels
                 if part_key("encoders", channel.encoder) is not None
             }
@@ -291,7 +289,7 @@ class _Plan:
     def _restore(self, codebooks: Shelf, about: dict[str, Any]) -> None:
         """Take whole channels from a store: those that learn more than a codebook."""
         for owner, number, channel in self.channels:
-            if _recipe(channel) is not None or channel.encoder.uses_labels:
+            if recipe_of(channel) is not None or channel.encoder.uses_labels:
                 continue
             names = array_names(channel, about)
             self._array_names[owner, number] = names
@@ -314,7 +312,7 @@ class _Plan:
             indices, counts = zip(*self.sources, strict=True)
             labels = np.repeat(known[list(indices)], counts)
         for owner, number, channel in self.channels:
-            recipe, encoder = _recipe(channel), channel.encoder
+            recipe, encoder = recipe_of(channel), channel.encoder
             if (owner, number) in self.restored:
                 continue
             if recipe is None:
@@ -336,29 +334,6 @@ class _Plan:
                 one.set_params(codebook=None)
         self.samples.discard()
         self.rows.clear()
-
-
-def _recipe(channel: Channel) -> str | None:
-    """Return what a codebook depends on besides the sample; None if it cannot be shared.
-
-    Only plain k-means is shared between classes. Another class's own way to
-    learn is shared among equals of a registered class, and never otherwise.
-    A class that learns more than a codebook needs the sample itself.
-    """
-    encoder: Encoder = channel.encoder
-    if not isinstance(encoder, CodebookEncoder) or channel.projection is not None:
-        return None
-    if not encoder.learns_codebook_alone or channel.pooling.derived:
-        return None
-    if encoder.codebook is not None or not isinstance(encoder.random_state, Integral):
-        return None
-    if encoder.shares_codebook:
-        recipe: Any = {"k-means": encoder.codebook_size, "seed": int(encoder.random_state)}
-    else:
-        recipe = part_key("encoders", encoder)
-        if recipe is None:
-            return None
-    return json.dumps(recipe, sort_keys=True)
 
 
 def _sample(
