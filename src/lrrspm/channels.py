@@ -200,6 +200,7 @@ class ChannelParameters(BaseEstimator):
     """
 
     channels: Sequence[Channel] | None
+    engine: Any
 
     def new_channels(self) -> list[Channel]:
         """Return unfitted channels of our own, every part named."""

@@ -110,7 +110,8 @@ class Shards(Sequence[Shard]):
         folder: str | os.PathLike[str] | None = None,
         rows: int | None = None,
     ) -> None:
-        self.shape, self.dtype = (n, d), np.dtype(dtype)
+        self.shape: tuple[int, int] = (n, d)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         if self.dtype not in (np.float16, np.float32):
             raise ValueError(f"vectors in shards are float16 or float32, got {self.dtype}")
         if n < 1 or d < 1:

@@ -134,6 +134,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     # What a model file keeps, and its shape: c classes, d columns.
     derived: ClassVar[dict[str, str]] = {"coef_": "cd", "intercept_": "c"}
     classes_: NDArray[Any]
+    n_features_in_: int
 
     def __init__(
         self,
