@@ -90,7 +90,7 @@ def measure_set(title: str) -> list[dict[str, Any]]:
             folds = stratified_folds(y, config.SEED)
             svm = LinearSVM(random_state=config.SEED)
             scores = cross_scores(gram, y, folds, svm, engine.threads)
-            temperature = fit_temperature(scores, y)
+            temperature = fit_temperature(scores, y, 0)
             chances = probabilities(scores, temperature)
             for what, ranking in rankings().items():
                 if ranking is not None:

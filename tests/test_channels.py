@@ -78,7 +78,7 @@ def test_levels_with_weights_of_their_own(image_folder, tmp_path):
         found = loaded.explain(paths[0], labels[0])
         total = found.contributions.sum() + found.intercept
         assert total == pytest.approx(scores[0, list(model.classes_).index(labels[0])], abs=1e-5)
-    for wrong in ((1.0, 2.0), (1.0, 2.0, 0.0), (1.0, 2.0, float("inf")), ()):
+    for wrong in ((1.0, 2.0), (1.0, 2.0, 0.0), (1.0, 2.0, float("inf")), (), [1.0, 2.0, 6.0], "a"):
         with pytest.raises(ValueError, match="weight"):
             features(first(weight=wrong)).fit(paths)
 

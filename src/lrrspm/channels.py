@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from typing import Any, Self
+from numbers import Real
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,6 +111,8 @@ class Channel(BaseEstimator):
             if part is not None:
                 part.check_parameters()
         weights = self.weight if isinstance(self.weight, tuple) else (self.weight or 1.0,)
+        if not all(isinstance(one, Real) for one in weights):
+            raise ValueError(f"weight must be a number or a tuple of numbers, got {self.weight!r}")
         if self.weight == 0 or not all(math.isfinite(one) and one > 0 for one in weights):
             raise ValueError(f"weight must be positive, got {self.weight}")
         if isinstance(self.weight, tuple) and len(weights) != len(self.levels):
@@ -216,6 +219,13 @@ class ChannelParameters(BaseEstimator):
             return super().__sklearn_clone__().set_params(engine=engine)
         finally:
             self.engine = engine
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors and clients stay with their process.
+        state = cast("dict[str, Any]", super().__getstate__())
+        if not isinstance(state.get("engine", config.ENGINE), str):
+            state = {**state, "engine": config.ENGINE}
+        return state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return parameters by name; with ``deep`` those of channels and their parts too."""

@@ -84,7 +84,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         for fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations of a GPU on
         the CPU. Vectors agree within rounding. Not part of a model file.
     engine : str, Executor or distributed.Client
-        What computes chunks of images, with the same bits: "threads", "processes",
+        What computes chunks of images, for the same model: "threads", "processes",
         ``dask://host:port`` (``lrrspm[dask]``), a client of Dask, or an executor.
 
     Attributes

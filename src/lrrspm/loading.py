@@ -135,7 +135,8 @@ def stream_scores(
 
 def scored_together(classifier: ImageClassifier) -> int:
     """Return how many images :func:`stream_scores` scores at a time."""
-    return block_size(classifier.features_)
+    local = classifier.engine in ("threads", "processes")
+    return block_size(classifier.features_, remote=not local)
 
 
 def _no_scores(classifier: ImageClassifier) -> NDArray[Any]:

@@ -278,7 +278,7 @@ class _Machines(NamedTuple):
         groups = None if self.groups is None else self.groups[rows]
         start = time.perf_counter()
         if self.calibrate and folds is None:
-            folds = stratified_folds(y, as_seed(classifier.random_state))
+            folds = stratified_folds(y, as_seed(classifier.random_state), groups)
             if isinstance(vectors, Shards) and not gram_fits(len(y), classifier.new_svm().loss):
                 # Of so many images one fold is thousands to test, and takes half the time.
                 folds = np.where(folds == 0, 0, -1)

@@ -189,9 +189,38 @@ def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, m
 
 def test_another_run_is_not_resumed(image_folder, model_path, tmp_path):
     target = tmp_path / "p.csv"
-    other = RowFile(target, ["path"], "another run")
-    other.append([{"path": "a.png"}])
-    assert RowFile(target, ["path"], "another run").done == 1
+    with RowFile(target, ["path"], "another run") as other:
+        other.append([{"path": "a.png"}])
+        with pytest.raises(ValueError, match="another run of the same command"):
+            RowFile(target, ["path"], "another run")
+    with RowFile(target, ["path"], "another run") as again:
+        assert again.done == 1
     done = run("predict", model_path, image_folder / "dots", "-o", target)
     assert "resuming" not in done.stderr
     assert len(read(target)) == 12
+
+
+def test_an_image_that_was_replaced_is_read_again(image_folder, model_path, tmp_path, monkeypatch):
+    monkeypatch.setattr("lrrspm.pipeline.streaming.BLOCK", 1)
+    monkeypatch.setattr("lrrspm.pipeline.streaming._SINGLE_BYTES", 1)
+    monkeypatch.setattr("lrrspm.pipeline.streaming._BLOCK_BYTES", 1)
+    images = [tmp_path / name for name in ("a.png", "b.png", "c.png")]
+    for image in images:
+        image.write_bytes((image_folder / "dots" / "00.png").read_bytes())
+    images[0].write_bytes(b"")
+    arguments = ["predict", model_path, *images, "-o", tmp_path / "p.csv"]
+    original = RowFile.append
+    seen: list[str] = []
+
+    def stop(self, rows):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append("")
+        original(self, rows)
+
+    monkeypatch.setattr(RowFile, "append", stop)
+    run(*arguments, code=130)
+    monkeypatch.setattr(RowFile, "append", original)
+    shutil.copy(image_folder / "dots" / "01.png", images[0])
+    assert "resuming" not in run(*arguments).stderr
+    assert [row["error"] for row in read(tmp_path / "p.csv")] == ["", "", ""]

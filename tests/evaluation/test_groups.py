@@ -21,6 +21,7 @@ from lrrspm.evaluation import (
 )
 from lrrspm.evaluation.splits import left_to_test
 from lrrspm.images import find_labeled
+from lrrspm.training import fit_together
 from tests.images.test_auditing import blobs
 
 
@@ -115,6 +116,21 @@ def test_evaluation_keeps_groups_together(image_folder):
     estimate, _ = train_with_estimate(paths, labels, small(random_state=0), groups=groups)
     assert estimate is not None
     assert list(estimate.per_class) == ["along", "dots"]
+
+
+def test_calibration_in_an_evaluation_knows_the_groups(image_folder, monkeypatch):
+    """A near copy of an image that is left out would judge it."""
+    seen = []
+
+    def spy(*given, **named):
+        seen.append(named["groups"])
+        return fit_together(*given, **named)
+
+    monkeypatch.setattr("lrrspm.evaluation.protocol.fit_together", spy)
+    paths, labels = find_images(image_folder)
+    groups = Groups(np.arange(36) // 2, "group")
+    evaluate(paths, labels, small(), 4, 1, groups=groups)
+    np.testing.assert_array_equal(seen, [groups.numbers])
 
 
 def test_a_given_split(image_folder):

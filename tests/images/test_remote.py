@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import sys
 
 import fsspec
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
 from lrrspm._support import remote
 from lrrspm._support.files import file_digest, file_signature
+from lrrspm._support.remote import check_address
 from lrrspm.cli import app
 from lrrspm.images import ImageError, TooLargeError, audit, expand_paths
 
@@ -128,8 +130,10 @@ def test_a_replaced_file_has_another_signature(store):
 
 
 @pytest.mark.parametrize(
-    "address", ["s3://key:secret@bucket/images", "https://host/images?sig=secret"]
-)
+    "address",
+    ["s3://key:secret@bucket/images", "https://host/images?sig=secret", "https://token@host/images",
+     "az://bucket/images?sig=secret", "s3://key:sec/ret@bucket/images"],
+)  # fmt: skip
 def test_credentials_are_refused(address, tmp_path):
     table = tmp_path / "table.csv"
     table.write_text(f"path\n{address}/1.jpg\n")
@@ -152,3 +156,18 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(ImportError, match=r"lrrspm\[cloud\]"):
         read_image("s3://bucket/1.jpg")
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("memory://", "memory://"), ("S3://bucket/a/", "s3://bucket/a"),
+     ("hdfs://host:8020/a", "hdfs://host:8020/a")],
+)  # fmt: skip
+def test_addresses_that_are_taken(address, expected):
+    assert check_address(address) == expected
+
+
+def test_a_file_of_this_machine_is_given_by_its_path(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(ValueError, match="give the path alone"):
+        expand_paths([f"file://{tmp_path}/pipe.png"])

@@ -204,13 +204,19 @@ def test_addresses():
 
 def test_the_command_line(two, model_path, image_folder, tmp_path):
     lost = tmp_path / "lost.png"  # a file that was there when the list was made
-    paths = [*find_images(image_folder)[0][:4], str(lost)]
+    # Workers have another working directory.
+    names = [os.path.relpath(path, image_folder) for path in find_images(image_folder)[0][:4]]
+    paths = [*names, str(lost)]
     found = []
     for engine in (two.engine, "threads"):
         command = [sys.executable, "-m", "lrrspm", "predict", str(model_path), *paths, "--csv"]
         found.append(
             subprocess.run(
-                [*command, "--engine", engine], capture_output=True, text=True, check=False
+                [*command, "--engine", engine],
+                capture_output=True,
+                text=True,
+                check=False,
+                cwd=image_folder,
             )
         )
     assert [one.returncode for one in found] == [3, 3], [one.stderr for one in found]
@@ -218,4 +224,4 @@ def test_the_command_line(two, model_path, image_folder, tmp_path):
     assert "no such file" in found[0].stdout
     wrong = [sys.executable, "-m", "lrrspm", "predict", "m", "i", "--engine", "spark"]
     assert subprocess.run(wrong, capture_output=True, check=False).returncode == 2
-    assert Path(paths[0]).exists()
+    assert Path(image_folder, paths[0]).exists()

@@ -22,10 +22,12 @@ def test_the_temperature_that_drew_the_labels_is_found(temperature, n_classes, s
 
 def test_hand_computed():
     """Three of four are right, so both classes have 3/4 and 1/4 at the best temperature."""
-    scores = np.array([[1.0, -1.0]] * 4)
-    found = fit_temperature(scores, np.array([0, 0, 0, 1]))
+    scores, indices = np.array([[1.0, -1.0]] * 4), np.array([0, 0, 0, 1])
+    found = fit_temperature(scores, indices, 0)
     assert found == pytest.approx(2 / np.log(3), rel=1e-3)
     np.testing.assert_allclose(probabilities(scores[:1], found), [[0.75, 0.25]], atol=1e-3)
+    # With a doubt of 1/6 they have 2/3 and 1/3.
+    assert fit_temperature(scores, indices) == pytest.approx(2 / np.log(2), rel=1e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
@@ -66,3 +68,12 @@ def test_thresholds_that_drew_the_labels_are_found(n_classes, seed):
     added, temperature = fit_thresholds(scores, labels, np.ones(len(labels)))
     assert temperature == pytest.approx(0.4, rel=0.1)
     np.testing.assert_allclose(added, wanted, atol=0.08)
+
+
+@pytest.mark.parametrize("n", [4, 40])
+def test_few_samples_that_are_all_right_leave_a_doubt(n):
+    """Of n right ones, the next is right with (n + 1) / (n + 2)."""
+    indices = np.arange(n) % 2
+    scores = np.where(np.eye(2)[indices] > 0, 1.0, -1.0)
+    found = probabilities(scores, fit_temperature(scores, indices))[np.arange(n), indices]
+    np.testing.assert_allclose(found, (n + 1) / (n + 2), atol=1e-4)

@@ -87,6 +87,14 @@ def test_what_would_take_too_long_is_left_to_folds(monkeypatch):
     assert left_out(X, y, None, 1.0, "squared", None)[1] is None
 
 
+def test_what_would_take_too_much_memory_is_left_to_folds(monkeypatch):
+    X, y = drawn()
+    monkeypatch.setattr(leaving, "MOST_BYTES", 48 * 59**2)
+    assert left_out(X, y, None, 10.0, "squared", None)[1] is not None
+    monkeypatch.setattr(leaving, "MOST_BYTES", 24 * 59**2)
+    assert left_out(X, y, None, 10.0, "squared", None)[1] is None
+
+
 @pytest.mark.parametrize("method", [None, "best"])
 def test_a_classifier_is_calibrated_on_them(method):
     """Machines of folds have a tenth less to learn from, and are less sure than the classifier."""

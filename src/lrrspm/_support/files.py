@@ -9,6 +9,7 @@ import secrets
 import stat
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 from .remote import is_remote, read_remote, remote_signature
 
@@ -129,3 +130,17 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         if isinstance(error, OSError) and error.errno is not None:
             error.filename = str(path)  # not the temporary name, nor none
         raise
+
+
+def absolute_paths(item: Any) -> Any:
+    """Return an item with the paths in it made absolute: a worker has a folder of its own."""
+    if isinstance(item, Path):
+        return item.absolute()
+    if isinstance(item, str):
+        return item if is_remote(item) else os.path.abspath(item)
+    if type(item) is list:
+        return [absolute_paths(one) for one in item]
+    if isinstance(item, tuple):
+        parts = [absolute_paths(one) for one in item]
+        return type(item)(*parts) if hasattr(item, "_fields") else tuple(parts)
+    return item

@@ -19,8 +19,8 @@ TRIES, PAUSE = 4, 0.5
 """Attempts to reach a file, and seconds after the first; each later pause is twice as long."""
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
-_QUERY = re.compile(r"(https?://[^\s?'\"]+)\?[^\s'\"]*")
+_USER = re.compile(r"://[^/\s@]*@")
+_QUERY = re.compile(r"([a-z][a-z0-9+.-]+://[^\s?'\"]+)\?[^\s'\"]*", re.IGNORECASE)
 _INSTALL = "pip install 'lrrspm[cloud]'"
 # Trying again will not help.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -49,19 +49,26 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("https://me:secret@host/a.jpg?sig=1 503")
     'https://host/a.jpg 503'
     """
-    return _QUERY.sub(r"\1", _PASSWORD.sub("://", text))
+    return _QUERY.sub(r"\1", _USER.sub("://", text))
 
 
 def check_address(address: str) -> str:
-    """Return an address without a slash at its end; refuse one with a password or a query."""
-    parts = urlsplit(address)
-    secret = ":" in parts.netloc.rpartition("@")[0]
-    if secret or (parts.query and parts.scheme.lower().startswith("http")):
+    """Return an address without a slash at its end; refuse one with a user or a query.
+
+    A file of this machine is refused too: a path is checked more carefully.
+    """
+    scheme, _, rest = address.partition("://")
+    scheme, host = scheme.lower(), rest.partition("/")[0]
+    port = host.rpartition(":")[2] if ":" in host else "0"
+    query = urlsplit(address).query
+    if "@" in host or not port.isdecimal() or "=" in query or (query and scheme[:4] == "http"):
         raise ValueError(
-            f"{without_secrets(address)}: a password or query does not belong in an address; "
+            f"{without_secrets(address)}: a user, password or query does not belong in an address; "
             "give credentials in the configuration of fsspec or in environment variables"
         )
-    return address.rstrip("/")
+    if scheme in ("file", "local"):
+        raise ValueError(f"{address}: give the path alone, without {scheme}://")
+    return f"{scheme}://{rest.rstrip('/')}"
 
 
 def list_remote(address: str) -> list[str]:

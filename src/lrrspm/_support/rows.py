@@ -10,7 +10,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 from .files import check_target, write_atomically
 
@@ -38,7 +38,7 @@ class RowFile:
 
     Until then it is hidden, ``.NAME.KEY.part``. A run that is killed leaves it, and the
     next one with the same key goes on after the rows that it has, cut back to a
-    multiple of ``together``.
+    multiple of ``together``. Another run that writes it at the same time is refused.
 
     Parameters
     ----------
@@ -67,13 +67,47 @@ class RowFile:
         self.part = self._target.with_name(
             f".{self._target.name[:40]}.{digest.hexdigest()[:16]}.part"
         )
-        self.done = self._cut(together)
+        self._file = self._open()
+        try:
+            self.done = self._cut(together)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file, as it is."""
+        self._file.close()
+
+    def _open(self) -> BinaryIO:
+        """Open the hidden file for this run alone."""
+        while True:
+            file = self.part.open("ab")
+            try:
+                _lock(file)
+                # A run that has just ended may have given the file its name.
+                if self.part.exists() and os.path.samestat(
+                    os.fstat(file.fileno()), self.part.stat()
+                ):
+                    return file
+            except BlockingIOError:
+                file.close()
+                raise ValueError(
+                    f"{self._target}: another run of the same command is writing it; "
+                    "wait for that, or choose another name"
+                ) from None
+            except BaseException:
+                file.close()
+                raise
+            file.close()
 
     def _cut(self, together: int) -> int:
         """Cut half a row and half a block; return the number of rows that stay."""
-        if not self.part.exists():
-            self._write(csv_text(self._columns, []) if self._csv else "")
-            return 0
         done = quotes = place = kept = 0
         end, rows = (b"\r\n", -1) if self._csv else (b"\n", 0)
         with self.part.open("rb") as file:
@@ -84,10 +118,9 @@ class RowFile:
                     rows += 1
                     if rows >= 0 and rows % together == 0:
                         kept, done = place, rows
-        if kept == 0 and self._csv:  # not even a header
-            self.part.unlink()
-            return self._cut(together)
         os.truncate(self.part, kept)
+        if kept == 0 and self._csv:  # not even a header
+            self._write(csv_text(self._columns, []))
         return done
 
     def earlier(self) -> Iterator[dict[str, Any]]:
@@ -104,16 +137,24 @@ class RowFile:
         if self._target.exists():
             self.part.chmod(stat.S_IMODE(self._target.stat().st_mode))
         self.part.replace(self._target)
+        self.close()
 
     def _write(self, text: str) -> None:
         try:
-            with self.part.open("ab") as file:
-                file.write(text.encode(errors="surrogateescape"))
-                file.flush()
-                os.fsync(file.fileno())
+            self._file.write(text.encode(errors="surrogateescape"))
+            self._file.flush()
+            os.fsync(self._file.fileno())
         except OSError as error:
             error.filename = str(self._target)  # not the temporary name
             raise
+
+
+def _lock(file: BinaryIO) -> None:
+    """Lock an open file for this process, where the system can; raises BlockingIOError."""
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _text(

@@ -13,9 +13,11 @@ from .options import (
     CacheFolder,
     Jobs,
     Json,
+    LabelColumn,
     ModelPath,
     NearCopies,
     OnErrorLimited,
+    PathColumn,
     check_replaced,
     most_skipped,
 )
@@ -63,6 +65,8 @@ def add(
         typer.Option("--estimate/--no-estimate", help="Say how good the model is now."),
     ] = True,
     near_copies: NearCopies = True,
+    path_column: PathColumn = None,
+    label_column: LabelColumn = None,
     jobs: Jobs = -1,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
@@ -87,7 +91,12 @@ def add(
     classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
     check_target(target)
     check_replaced(target)
-    found = [find_images(folder) for folder in folders]
+    found = [
+        find_images(folder, "train", path_column, label_column)
+        if folder.is_file()
+        else find_images(folder)
+        for folder in folders
+    ]
     store = classifier.store()
     with open_engine(jobs) as engine:
         images = gather(found, store, engine)

@@ -220,8 +220,8 @@ EngineName = Annotated[
         metavar="threads|processes|dask://HOST:PORT",
         callback=_known_engine,
         help="What computes images: threads or processes of this machine, or the workers of a "
-        "Dask scheduler, tls://HOST:PORT with its certificates (needs lrrspm\\[dask]). Changes "
-        "only the speed.",
+        "Dask scheduler, tls://HOST:PORT with its certificates (needs lrrspm\\[dask]). Models "
+        "are the same.",
     ),
 ]
 

@@ -6,6 +6,7 @@ import hashlib
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -119,14 +120,15 @@ def predict(
     columns = _columns(min(top, len(classifier.classes_)), min_confidence is not None)
     target = None
     if output is not None:
-        target = _resumed(output, columns, model, classifier, files, (top, min_confidence))
+        options = (top, min_confidence, on_error.value)
+        target = _resumed(output, columns, model, classifier, files, options)
     # What is only written is not kept, so that memory does not grow with the number of images.
     kept = as_json or as_csv or target is None
     first = 0 if target is None or kept else target.done
     counts, skipped = _earlier(target) if first and target is not None else (Counter(), [])
     answers: list[Answer] = []
     lines: list[dict[str, Any]] = []
-    with progress() as listener:
+    with target or nullcontext(), progress() as listener:
         skip = on_error is OnError.SKIP
         for part in stream_scores(classifier, files, Stages(listener), skip, first):
             here = range(first, first + part.images)
@@ -140,8 +142,8 @@ def predict(
             answers += found if kept else []
             lines += rows if as_csv else []
             first += part.images
-    if target is not None:
-        target.finish()
+        if target is not None:
+            target.finish()
     if as_json:
         print_json(
             **({} if answers else {"error": "none of the files could be read"}),
@@ -174,11 +176,15 @@ def _resumed(
     options: tuple[Any, ...],
 ) -> RowFile:
     """Open the file of rows; one that a killed run left is continued, and a note says so."""
-    from .._support.files import file_digest
+    from .._support.files import file_digest, file_signature
+    from .._support.remote import is_remote
     from .._support.rows import RowFile
     from ..loading import scored_together
 
-    names = hashlib.sha256("\0".join(files).encode(errors="surrogateescape"))
+    names = hashlib.sha256()
+    for file in files:  # one that was replaced since is read again; to ask for addresses takes long
+        state = () if is_remote(file) else file_signature(file)
+        names.update(f"{file}\0{state}".encode(errors="surrogateescape"))
     key = f"{file_digest(model)}{options}{names.hexdigest()}"
     target = RowFile(output, columns, key, scored_together(classifier))
     if target.done:

@@ -132,10 +132,10 @@ def evaluate_all(
         used: NDArray[np.int64], skip: bool
     ) -> tuple[list[Evaluation] | None, dict[int, str]]:
         paths, y = [everyone[i] for i in used], all_labels[used]
+        together = None if groups is None else groups.numbers[used]
         if tests is not None:
             train, test = given_split(y, np.asarray(tests)[used])
         else:
-            together = None if groups is None else groups.numbers[used]
             train = [split_by_class(y, train_per_class, s, together) for s in seeds]
             test = [left_to_test(part, len(y), together) for part in train]
         found = [_Test(paths, y, stages) for _ in classifiers]
@@ -149,7 +149,7 @@ def evaluate_all(
             members = [train[s] for s in group] * len(classifiers)
             trained, skipped = fit_together(
                 models, paths, y, members, engine, stages, shared_codebook, skip, store,
-                calibrate=calibrate,
+                calibrate=calibrate, groups=together,
             )  # fmt: skip
             if skipped:
                 return None, skipped

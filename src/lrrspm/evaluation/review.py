@@ -164,7 +164,8 @@ def review(
         assert trained[0].crossed is not None
         scores, tested = trained[0].crossed.scores, folds >= 0
         truth = np.searchsorted(classifier.classes_, y)
-        temperature = fit_temperature(scores[tested], truth[tested])
+        # No doubt beyond what wrong labels make: it would hide them among few images.
+        temperature = fit_temperature(scores[tested], truth[tested], 0)
         chances, known = probabilities(scores, temperature), familiarity(scores, temperature)
         least = float(np.quantile(known[tested], config.UNFAMILIAR))
         chances[folds < 0] = known[folds < 0] = np.nan

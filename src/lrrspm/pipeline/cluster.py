@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from .._support.files import absolute_paths
 from .._support.parallel import single_blas_thread
 from .._support.text import plural
 from ..cache import makers
@@ -166,15 +167,16 @@ class Cluster(Executor):
         items: Sequence[T],
         shared: tuple[Any, ...],
         first: int,
+        most: int | None = None,
     ) -> Iterator[R]:
         """Apply ``function(*shared, chunk)`` to chunks of items, ``first`` at first; in order.
 
-        Chunks grow until they take about two seconds, and become small again at
-        the end. Few are under way at a time.
+        Chunks grow until they take about two seconds, up to ``most`` items, and become
+        small again at the end. Few are under way at a time.
         """
         import cloudpickle
 
-        content = cloudpickle.dumps(shared)
+        content = cloudpickle.dumps(tuple(map(absolute_paths, shared)))
         where: list[str] | None = None
         # A task, not scattered data: if its worker dies, another can make it again.
         common = self._submit(pickle.loads, content)
@@ -188,7 +190,8 @@ class Cluster(Executor):
             while place < len(items) or waiting:
                 while place < len(items) and len(waiting) < 2 * self._count() + 2:
                     left = len(items) - place
-                    chunk = items[place : place + max(1, min(size, left // (2 * self._threads)))]
+                    stop = place + max(1, min(size, left // (2 * self._threads)))
+                    chunk = list(map(absolute_paths, items[place:stop]))
                     place += len(chunk)
                     waiting.append(_Chunk(chunk, start(chunk)))
                 while (done := self._result(waiting[0])) is None:
@@ -201,7 +204,7 @@ class Cluster(Executor):
                 waiting.popleft()
                 self._slowest = max(self._slowest, done.seconds)
                 each = done.seconds / len(done.results)
-                size = max(1, min(MOST, 4 * size, int(SECONDS / max(each, 1e-6))))
+                size = max(1, min(most or MOST, 4 * size, int(SECONDS / max(each, 1e-6))))
                 yield from done.results
         finally:
             for chunk_left in waiting:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -67,14 +69,16 @@ class Engine(NamedTuple):
         items: Sequence[T],
         *shared: object,
         first: int = CHUNK,
+        most: int | None = None,
     ) -> Iterator[R]:
         """Apply ``function(*shared, chunk)`` to chunks of items; results one by one, in order.
 
         The function can be pickled, and so can what all chunks share; it reaches
-        another machine once. ``first`` is the size of the first chunks there.
+        another machine once. ``first`` is the size of the first chunks there, and
+        ``most`` that of the largest.
         """
         if self.remote:
-            yield from self.executor.map_chunks(function, items, shared, first)  # type: ignore[union-attr]
+            yield from self.executor.map_chunks(function, items, shared, first, most)  # type: ignore[union-attr]
             return
         # Small sets are cut finer, so that every worker has something to do.
         size = min(CHUNK, 1 + len(items) // 16)
@@ -99,6 +103,19 @@ class Engine(NamedTuple):
 
 def _apply(function: Callable[[T], R], chunk: Sequence[T]) -> list[R]:
     return [function(item) for item in chunk]
+
+
+def _begin_process() -> None:
+    """Leave Ctrl-C to the parent, and end with it, also if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
@@ -139,8 +156,7 @@ def _opened(
         pool = ProcessPoolExecutor(
             joblib.effective_n_jobs(n_jobs),
             multiprocessing.get_context("spawn"),
-            signal.signal,
-            (signal.SIGINT, signal.SIG_IGN),
+            _begin_process,
         )
         try:
             yield pool

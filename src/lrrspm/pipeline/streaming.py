@@ -125,8 +125,9 @@ def _stream_remote(
 ) -> Iterator[Block]:
     total = asked[-1][0] + len(asked[-1][1]) if asked else 0
     begin, told = time.perf_counter(), set()
+    # One block per task: the results of several may not fit into memory.
     found = engine.map_chunks(
-        _compute_remotely, asked, function, features, skip, store.folder, first=1
+        _compute_remotely, asked, function, features, skip, store.folder, first=1, most=1
     )
     for block in found:
         stages.tell("encoding images", block.first + block.images, total)

@@ -14,10 +14,18 @@ _COLDEST, _HOTTEST = 1e-3, 1e3
 _THRESHOLD_PENALTY = 0.01
 
 
-def fit_temperature(scores: Floats, indices: NDArray[np.int64]) -> float:
+def fit_temperature(
+    scores: Floats, indices: NDArray[np.int64], doubt: float | None = None
+) -> float:
     r"""Find the temperature at which probabilities fit labels best.
 
-    .. math:: \min_T -\sum_i \log p_{i, y_i}, \qquad p_{ic} \propto \exp(s_{ic} / T)
+    .. math:: \min_T -\sum_i \big((1 - \epsilon) \log p_{i, y_i}
+              + \tfrac{\epsilon}{k - 1} \sum_{c \ne y_i} \log p_{ic}\big),
+              \qquad p_{ic} \propto \exp(s_{ic} / T)
+
+    with epsilon = 1 / (n + 2), Laplace's doubt: of n samples that are all right, the next
+    one is right with a probability of (n + 1) / (n + 2). Without it a few samples that
+    are told apart would make every answer certain.
 
     Parameters
     ----------
@@ -25,13 +33,20 @@ def fit_temperature(scores: Floats, indices: NDArray[np.int64]) -> float:
         Of samples that the machine was not trained on.
     indices : array of shape (n,)
         Number of each sample's class.
+    doubt : float or None
+        Epsilon; None is Laplace's.
     """
     rows = np.arange(len(indices))
+    if doubt is None:
+        doubt = 1 / (len(rows) + 2)
     # Shifted, so that large scores cannot overflow at low temperatures.
     shifted = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
 
     def loss(inverse: float) -> float:
-        return -float(log_softmax(np.exp(inverse) * shifted, axis=1)[rows, indices].mean())
+        logs = log_softmax(np.exp(inverse) * shifted, axis=1)
+        right = logs[rows, indices]
+        wrong = (logs.sum(axis=1) - right) / (logs.shape[1] - 1)
+        return -float(((1 - doubt) * right + doubt * wrong).mean())
 
     found = minimize_scalar(
         loss, bounds=(-np.log(_HOTTEST), -np.log(_COLDEST)), method="bounded",

@@ -46,6 +46,13 @@ def weigh_samples(
     """Weights of samples (n,), those of their classes included; None where all are 1."""
     if sample_weight is None and class_weight is None:
         return None
+    if isinstance(class_weight, dict):
+        names = np.unique(y).tolist()
+        unknown = [name for name in class_weight if name not in names]
+        if unknown and not set(names) <= set(class_weight):
+            raise ValueError(
+                f"class_weight: no class {unknown[0]!r:.100}; there are: {str(names)[1:-1]:.300}"
+            )
     weights = compute_sample_weight(class_weight, y)
     if sample_weight is not None:
         given = np.asarray(sample_weight, np.float64)

@@ -14,6 +14,9 @@ from .dual import Floats
 MOST_OPERATIONS = 4e12
 """Products that may be spent; more would take longer than training in folds."""
 
+MOST_BYTES = 4e9
+"""Memory that may be taken, as much as for a Gram matrix."""
+
 
 def leave_out(
     gram: Floats,
@@ -61,7 +64,9 @@ def leave_out(
         for sign, column in zip(signs, scores.T, strict=True)
     ]
     spent = [float(rows.sum()) ** 3 for rows in (active[:1] if squared else active)]
-    if sum(spent) > MOST_OPERATIONS:
+    # The system, its inverse and the identity; of two classes at a time.
+    most = max(int(rows.sum()) for rows in active)
+    if sum(spent) > MOST_OPERATIONS or (24 if squared else 48) * most**2 > MOST_BYTES:
         return None
     together = _larger_groups(groups)
     shared = _invert(gram, active[0], costs) if squared else None

@@ -49,7 +49,8 @@ def score_rows(
 ) -> Floats:
     """Return a machine's scores of some rows of X (n, d), a shard at a time."""
     if not isinstance(X, Shards):
-        return np.asarray(machine.scores(X[rows], executor))
+        # All rows are not copied: long vectors leave little room.
+        return np.asarray(machine.scores(X if rows.all() else X[rows], executor))
     parts = [
         machine.scores(shard.read()[rows[shard.start : shard.stop]], executor)
         for shard in X
