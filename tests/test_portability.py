@@ -10,7 +10,11 @@ import asyncio, multiprocessing, os, signal, socket, subprocess, sys, tempfile
 
 # Libraries of others are loaded first: they are right about the system that they are on.
 import joblib, matplotlib.pyplot, numba, pandas, PIL.Image, psutil, pooch, requests, rich, sklearn
-import fastapi, safetensors.numpy, scipy.linalg, typer, uvicorn, uvicorn.protocols.http.h11_impl
+import fastapi, safetensors.numpy, scipy.linalg, threadpoolctl, typer, uvicorn
+import uvicorn.protocols.http.h11_impl
+
+known = threadpoolctl.ThreadpoolController()
+threadpoolctl.ThreadpoolController = lambda: known
 
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[name] = None

@@ -81,16 +81,9 @@ class _Command(TyperCommand):
             super().format_help(ctx, formatter)
             return
         self.rich_markup_mode = None
-        self.help = _plain(self.help)
-        for option in self.params:
-            if hasattr(option, "help"):
-                option.help = _plain(option.help)
         super().format_help(ctx, formatter)
-
-
-def _plain(words: str | None) -> str | None:
-    """Remove the backslashes that keep Rich from reading brackets as markup."""
-    return None if words is None else words.replace("\\[", "[")
+        # Backslashes keep Rich from reading brackets as markup.
+        formatter.buffer = [words.replace("\\[", "[") for words in formatter.buffer]
 
 
 def _open_streams() -> None:

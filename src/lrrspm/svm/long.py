@@ -44,6 +44,9 @@ def long_gram_matrix(
         for _ in ordered_map(band, reversed(range(0, n, ROWS)), executor):
             pass
     mirror_lower(gram)
+    for start in range(0, n, ROWS):  # not every BLAS rounds both halves of a square alike
+        square = gram[start : start + ROWS, start : start + ROWS]
+        square[:] = np.tril(square) + np.tril(square, -1).T
     return gram
 
 
