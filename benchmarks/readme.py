@@ -68,6 +68,7 @@ def tables() -> dict[str, str]:
         "hardening": hardening_table(),
         "methods": methods_table(),
         "coding": coding_table(),
+        "stages": stages_table(),
         "speed": speed_table(tuple(name for name in SCRIPTS if name != "evidence")),
         "evidence": speed_table(("evidence",)),
         "presets": presets_table(),
@@ -128,6 +129,25 @@ def coding_table() -> str:
         cells = [*[""] * len(kinds), *(" to ".join(map(str, span)) for span in spans)]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", _source("encoders.json", content["environment"])])
+
+
+def stages_table() -> str:
+    """Return what each stage of balanced costs per image, with its operations and floor."""
+    content = _read("presets")
+    floors = content["result"]["floors"]
+    kinds = list(floors["rates"])
+    lines = [
+        "| stage | ms | " + " | ".join(f"{kind}s" for kind in kinds) + " | floor, ms |",
+        "|---|---|" + "---|" * (len(kinds) + 1),
+    ]
+    for row in floors["stages"]:
+        work = row.get("work", {})
+        cells = [f"{work[kind] / 1e6:.2g}" if kind in work else "" for kind in kinds]
+        cells.append(f"{row['floor_ms']:.3f}" if "floor_ms" in row else "")
+        lines.append(f"| {row['stage']} | {row['ms']:.3f} | " + " | ".join(cells) + " |")
+    rates = [f"{rate / 1e9:.3g}" for rate in floors["rates"].values()]
+    lines.append("| a bare loop, per ns | | " + " | ".join(rates) + " | |")
+    return "\n".join([*lines, "", _source("presets.json", content["environment"])])
 
 
 def future_table() -> str:

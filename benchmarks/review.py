@@ -25,6 +25,7 @@ from lrrspm.evaluation.review import judge_images
 from lrrspm.evaluation.splits import split_by_class, split_seeds
 from lrrspm.pipeline import encode_images, open_engine
 from lrrspm.svm import (
+    LinearSVM,
     cross_scores,
     familiarity,
     fit_temperature,
@@ -87,7 +88,8 @@ def measure_set(title: str) -> list[dict[str, Any]]:
         for seed in split_seeds(1, RUNS):
             y, changed = change_labels(truth, seed)
             folds = stratified_folds(y, config.SEED)
-            scores = cross_scores(gram, y, folds, random_state=config.SEED, executor=engine.threads)
+            svm = LinearSVM(random_state=config.SEED)
+            scores = cross_scores(gram, y, folds, svm, engine.threads)
             temperature = fit_temperature(scores, y)
             chances = probabilities(scores, temperature)
             for what, ranking in rankings().items():

@@ -91,7 +91,7 @@ def test_make_targets_exist():
         ("docs/everyday.md", {"everyday"}),
         ("docs/review.md", {"review"}),
         ("docs/paper.md", {"accuracy", "methods"}),
-        ("docs/speed.md", {"speed", "coding"}),
+        ("docs/speed.md", {"speed", "coding", "stages"}),
         ("docs/evidence.md", {"evidence"}),
         ("docs/future-work.md", {"future"}),
     ],

@@ -37,6 +37,7 @@ from .svm import (
     KernelSVM,
     LinearSVM,
     familiarity,
+    fit_crossed,
     fit_temperature,
     fit_thresholds,
     predict_labels,
@@ -333,16 +334,10 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
         else:
-            names, indices = np.unique(labels, return_inverse=True)
-            tested, scores = folds >= 0, np.zeros((len(labels), len(names)))
-
-            def test(fold: int, machine: SVM) -> None:
-                rows = folds == fold
-                scores[rows] = score_columns(machine.scores(vectors[rows], engine.threads))
-                if tell is not None:
-                    tell(fold, machine)
-
-            self.svm_.fit_folds(vectors, labels, folds, engine.threads, sample_weight, test)
+            indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
+            scores = fit_crossed(
+                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell
+            )
             self._calibrate(scores, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None
             found = familiarity(scores[tested], self.temperature_)

@@ -81,6 +81,9 @@ LEVELS = (1, 2, 4)
 N_SAMPLES = 200_000
 """Descriptors that a codebook is learned from."""
 
+SAMPLES_PER_IMAGE, FEW_SAMPLES = 150, 50_000
+"""Where descriptors are projected: most of one image, unless that makes fewer than these in all."""
+
 C = 10.0
 """Penalty of the support vector machine."""
 

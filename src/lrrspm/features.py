@@ -44,8 +44,8 @@ class SpatialPyramidFeatures(
     max_side : int or None
         Larger images are shrunk to this, see :func:`lrrspm.read_image`.
     n_samples : int
-        Descriptors that each channel is fitted to: ``n_samples / images``
-        (rounded, at least 1) random ones from each training image.
+        Descriptors that each channel is fitted to, the same number of random ones from
+        each training image; with a projection at most 150, or 50,000 in all.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.

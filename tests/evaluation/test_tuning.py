@@ -80,7 +80,7 @@ def test_candidates_are_tried_with_the_loss_of_their_preset(small, monkeypatch):
     losses = []
 
     def watched(*given):
-        losses.append(given[-1])
+        losses.append(given[3].loss)
         return cross_scores(*given)
 
     monkeypatch.setattr("lrrspm.evaluation.tuning.cross_scores", watched)

@@ -7,7 +7,15 @@ import pytest
 
 from lrrspm import SIFT, Channel, LLCEncoder, LRREncoder, SpatialPyramidFeatures, find_images
 from lrrspm.images import ImageError
-from lrrspm.pipeline.chunks import Draw, Item, Sources, _draw, encode_chunk, sample_chunk
+from lrrspm.pipeline.chunks import (
+    Draw,
+    Item,
+    Sources,
+    _draw,
+    draw_quota,
+    encode_chunk,
+    sample_chunk,
+)
 
 
 @pytest.fixture(scope="module")
@@ -18,6 +26,22 @@ def fitted(image_folder):
     ]
     features = SpatialPyramidFeatures(channels, n_samples=500, random_state=0)
     return features.fit(find_images(image_folder)[0])
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "n_images", "all_of_them", "projected"),
+    [
+        (200_000, 1500, 133, 133),
+        (200_000, 1000, 200, 150),  # at most 150 of an image
+        (200_000, 100, 2000, 500),  # but 50,000 in all
+        (200_000, 4, 50_000, 12_500),
+        (500, 10, 50, 50),
+        (5, 10, 1, 1),
+    ],
+)
+def test_few_images_give_fewer_samples_to_a_projection(n_samples, n_images, all_of_them, projected):
+    assert draw_quota(n_samples, n_images, located=False) == all_of_them
+    assert draw_quota(n_samples, n_images, located=True) == projected
 
 
 def test_a_draw_depends_on_the_place_of_its_image():

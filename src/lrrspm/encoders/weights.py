@@ -104,32 +104,39 @@ def _weigh(
     survivors: np.float32,
     power: np.float32,
 ) -> None:
-    """Turn products into weights, in place: three passes over k entries in cache."""
+    """Turn products into weights, in place: four passes over k entries in cache.
+
+    Floats above 0 have the order of their bits, and a maximum of integers is
+    vectorized where one of floats is not.
+    """
     zero, one, two = np.float32(0), np.float32(1), np.float32(2)
+    integers = codes.view(np.int32)
     for i in range(codes.shape[0]):
-        code = codes[i]
-        largest = code[0] + offset[0]
-        place = 0
+        code, bits = codes[i], integers[i]
         for j in range(code.size):
             code[j] += offset[j]
-            if code[j] > largest:
-                largest = code[j]
-                place = j
-        if largest <= zero:
+        top = np.int32(0)
+        for j in range(bits.size):
+            top = max(top, bits[j])
+        if top == 0:
+            place = 0
+            for j in range(code.size):
+                place = j if code[j] > code[place] else place
             code[:] = 0
             code[place] = one
             continue
-        limit = survivors * largest
+        largest = np.int32(top).view(np.float32)
+        limit, scale = survivors * largest, one / largest
         total = zero
-        scale = one / largest
-        for j in range(code.size):
-            share = code[j] * scale if code[j] >= limit else zero
-            if power == two:
-                share *= share
-            elif share > zero:
-                share = share**power
-            code[j] = share
-            total += share
+        if power == two:
+            for j in range(code.size):
+                share = code[j] * scale if code[j] >= limit else zero
+                code[j] = share * share
+                total += code[j]
+        else:
+            for j in range(code.size):
+                code[j] = (code[j] * scale) ** power if code[j] >= limit else zero
+                total += code[j]
         scale = one / total
         for j in range(code.size):
             code[j] *= scale

@@ -22,7 +22,7 @@ from ..images import KeptImages
 from ..methods import PRESETS, find_method, measured
 from ..pipeline import Engine, encode_images, fit_features, open_engine
 from ..pooling import Level
-from ..svm import cross_scores, linear_gram, stratified_folds
+from ..svm import LinearSVM, cross_scores, linear_gram, stratified_folds
 from ..training import learn_weights
 from .groups import Groups
 from .results import Evaluation, Skipped, count_confusions
@@ -277,10 +277,8 @@ class _Trials:
                     part = keep_levels(self._features, self._vectors, len(step.levels))
                     self._gram = linear_gram(part, self._engine.threads)
             with self._timed("dual"):
-                scores = cross_scores(
-                    self._gram, self._y, self._folds, step.C, self._seed, self._engine.threads,
-                    find_method(step.method).loss,
-                )  # fmt: skip
+                svm = LinearSVM(step.C, random_state=self._seed, loss=find_method(step.method).loss)
+                scores = cross_scores(self._gram, self._y, self._folds, svm, self._engine.threads)
         self._last = step
         seconds = time.perf_counter() - begin
         return Candidate(*step, self._evaluate(scores), self._rate, seconds)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import config
 from .._support.parallel import single_blas_thread
 from ..cache import same_key
 from ..descriptors import Descriptor, LocalDescriptors, places
@@ -158,6 +159,18 @@ class Draw(NamedTuple):
     """Place of each image, by its number, among those of the sample."""
     located: bool = False
     """True to add each patch's place in its image as two more columns."""
+
+
+def draw_quota(n_samples: int, n_images: int, located: bool) -> int:
+    """Return how many descriptors to draw from each image for ``n_samples`` in all.
+
+    Neighboring patches overlap, so many of few images take time and tell little: where
+    descriptors will be projected there are at most 150 of an image, or 50,000 in all if
+    that is more. The paper's methods project nothing, and draw all that is asked for.
+    """
+    if located:
+        n_samples = min(n_samples, max(config.FEW_SAMPLES, config.SAMPLES_PER_IMAGE * n_images))
+    return max(1, round(n_samples / n_images))
 
 
 def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item]) -> list[Outcome]:

@@ -17,7 +17,7 @@ from .._support.text import plural
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
 from ..encoders import CodebookEncoder, Encoder, Progress
 from ..images import KeptImages
-from .chunks import Draw, Item, Sources, compile_reading, sample_chunk
+from .chunks import Draw, Item, Sources, compile_reading, draw_quota, sample_chunk
 from .devices import check_computable
 from .encoding import Stores
 from .engines import Engine
@@ -123,7 +123,7 @@ def _make_plans(
             key = (source, seed, feature.n_samples, located, np.asarray(indices).tobytes())
             if key not in plans:
                 places = {int(index): place for place, index in enumerate(indices)}
-                quota = max(1, round(feature.n_samples / len(indices)))
+                quota = draw_quota(feature.n_samples, len(indices), located)
                 plans[key] = _Plan(feature, Draw(source, quota, seed, places, located))
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())

@@ -189,22 +189,34 @@ def _pool_moments(
     weights: NDArray[np.float32],
     sums: NDArray[np.float32],
 ) -> None:
-    """4 m operations for each code entry that is not 0, of which there are few."""
+    """4 m operations for each code entry that is not 0, of which there are few.
+
+    These are listed first, without a branch: which ones they are cannot be guessed.
+    """
     m = values.shape[1]
     # Values and squares side by side: one long loop has fewer leftovers than two short ones.
     x = np.empty(sums.shape[2], np.float32)
+    squares = x[m:]
+    atoms = np.empty(codes.shape[1], np.int32)
     for i in range(codes.shape[0]):
-        x[:m] = values[i]
-        for t in range(m, x.size):
-            x[t] = x[t - m] * x[t - m]
-        code, cell = codes[i], cells[i]
+        value = values[i]
+        for t in range(value.size):
+            x[t] = value[t]
+        for t in range(squares.size):
+            squares[t] = value[t] * value[t]
+        code = codes[i]
+        count = 0
         for j in range(code.size):
+            atoms[count] = j
+            count += code[j] != 0
+        cell_weights, cell_sums = weights[cells[i]], sums[cells[i]]
+        for place in range(count):
+            j = atoms[place]
             q = code[j]
-            if q != 0:
-                weights[cell, j] += q
-                target = sums[cell, j]
-                for t in range(x.size):
-                    target[t] += q * x[t]
+            cell_weights[j] += q
+            target = cell_sums[j]
+            for t in range(x.size):
+                target[t] += q * x[t]
 
 
 @compiled("contract")

@@ -2,7 +2,7 @@
 
 from .alignment import class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
-from .crossing import cross_scores
+from .crossing import cross_scores, fit_crossed
 from .folds import stratified_folds
 from .kernel import KernelSVM
 from .labels import ClassWeight, encode_labels, predict_labels, score_columns, weigh_samples
@@ -19,6 +19,7 @@ __all__ = [
     "cross_scores",
     "encode_labels",
     "familiarity",
+    "fit_crossed",
     "fit_temperature",
     "fit_thresholds",
     "linear_gram",

@@ -148,12 +148,13 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         executor: Executor | None,
         sample_weight: ArrayLike | None = None,
         tell: Callable[[int, Self], object] | None = None,
+        gram: Floats | None = None,
     ) -> Self:
         """``fit``, and a machine of each fold, trained on all samples but its own.
 
         ``folds`` (n,) numbers them from 0; samples below 0 are in none, and train
         every machine. ``tell`` is called with each fold and its machine. The Gram
-        matrix is made once for all.
+        matrix is made once for all, unless it is given.
         """
         self.check_parameters()
         samples, labels = self._check(X, y)
@@ -169,12 +170,12 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         if self.fit_intercept:
             samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
         with single_blas_thread():
-            gram = None
-            if len(samples) <= samples.shape[1]:
+            if gram is None and len(samples) <= samples.shape[1]:
                 gram = linear_gram(samples, executor)
             for fold, machine, some in without_folds(self, folds, weights, len(samples), dtype):
                 found, machine.n_iter_ = self._solve(samples, gram, signs, some, seed, executor)
                 machine._keep(found, half)
+                del found  # before others are made: long vectors leave little room
                 if tell is not None and fold >= 0:
                     tell(fold, machine)
         return self
@@ -189,20 +190,38 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         executor: Executor | None,
     ) -> tuple[Floats, int]:
         """Return w of each class, (classes, d), and the passes it took."""
-        if self.loss == "squared":
-            if gram is None:
-                return squared_weights(samples, signs, self.C, weights, executor), 1
-            betas, n_iter = squared_betas(gram, signs, self.C, weights), 1
-        else:
-            products: Callable[[], Products] = (
-                partial(LinearProducts, samples) if gram is None else partial(GramProducts, gram)
-            )
-            alphas, n_iter = solve_dual(
-                products, signs, self.C, self.tol, self.max_iter, seed, executor, weights
-            )
-            betas = alphas * signs
+        if self.loss == "squared" and gram is None:
+            return squared_weights(samples, signs, self.C, weights, executor), 1
+        betas, n_iter = self.solve_betas(samples, gram, signs, weights, seed, executor)
         long = samples.dtype == np.float16
         return (long_weights(betas, samples, executor) if long else betas @ samples), n_iter
+
+    def solve_betas(
+        self,
+        samples: Floats | None,
+        gram: Floats | None,
+        signs: Floats,
+        weights: Floats | None,
+        seed: int,
+        executor: Executor | None,
+    ) -> tuple[Floats, int]:
+        """Return coefficients of samples, (classes, n), and the passes it took.
+
+        The Gram matrix is enough; samples are read where it is None.
+        """
+        if self.loss == "squared":
+            assert gram is not None
+            return squared_betas(gram, signs, self.C, weights), 1
+        products: Callable[[], Products]
+        if gram is not None:
+            products = partial(GramProducts, gram)
+        else:
+            assert samples is not None
+            products = partial(LinearProducts, samples)
+        alphas, n_iter = solve_dual(
+            products, signs, self.C, self.tol, self.max_iter, seed, executor, weights
+        )
+        return alphas * signs, n_iter
 
     def _keep(self, weights: Floats, half: bool) -> None:
         coef = weights[:, : self.n_features_in_]
