@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-browser lint bench paper beyond readme screenshots fuzz clean
+.PHONY: demo test test-lowest test-browser lint types docs docs-links bench paper beyond readme screenshots fuzz \
+	release-files release-check clean
 
 demo: $(VENV)/demo
 	$(BIN)/lrrspm demo
@@ -36,6 +37,21 @@ lint: $(VENV)/test
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# pyright finds a package by the Python that comes first in PATH.
+types: $(VENV)/types
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/basedpyright --ignoreexternal --verifytypes lrrspm
+
+# The site, into docs/_build/html. Warnings are errors: a link or a name that leads nowhere, an
+# example that fails, a page that no list names.
+SPHINX := $(BIN)/python -m sphinx -W --keep-going -n -j auto -d docs/_build/doctrees
+
+docs: $(VENV)/docs
+	$(SPHINX) -b html docs docs/_build/html
+
+# Addresses of other sites; needs the network, so it is no part of the tests.
+docs-links: $(VENV)/docs
+	$(SPHINX) -b linkcheck docs docs/_build/links
+
 bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
@@ -61,10 +77,20 @@ fuzz: $(VENV)/fuzz
 	$(BIN)/python -m fuzz.images $(FUZZ_SECONDS)
 	$(BIN)/python -m fuzz.models -max_total_time=$(FUZZ_SECONDS)
 
+# The version in citations, and the list of licenses.
+release-files: $(VENV)/release
+	$(BIN)/python -m release.files
+
+# Wheel, sdist and SBOM in dist/, tried in empty environments of each of these.
+PYTHONS ?=
+
+release-check: $(VENV)/release
+	$(BIN)/python -m release.check $(PYTHONS)
+
 $(VENV)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[$*]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist lrrspm-demo
+	rm -rf $(VENV) $(LOWEST) build dist lrrspm-demo docs/_build docs/gallery docs/reference/generated

@@ -9,7 +9,7 @@ from ._measure import measure_script, show
 
 SCRIPTS = (
     "sift", "reading", "coding", "encoders", "mixture", "dictionary", "svm", "kernel", "pipeline",
-    "presets", "memory",
+    "presets", "floors", "memory",
     "codebook", "startup", "robustness", "store", "growing", "evidence", "serve",
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ the GPU, from files.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -28,7 +29,15 @@ from lrrspm.descriptors import SIFT
 from lrrspm.methods import find_method
 from lrrspm.pooling import SpatialPyramid
 
-from ._measure import MissingError, figure, made_image, measure, show
+from ._measure import (
+    RESULTS,
+    MissingError,
+    describe_source,
+    figure,
+    made_image,
+    measure,
+    show,
+)
 
 HEIGHT, WIDTH = 200, 300
 IMAGES = 512
@@ -244,6 +253,77 @@ def _scenes(torch: Any) -> dict[str, dict[str, Any]]:
         row["equal"] = float((found["cpu"] == found["cuda"]).mean())
         rows[name] = row
     return rows
+
+
+def _stored() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((RESULTS / "gpu.json").read_text())
+    return content
+
+
+def kernels_table() -> str:
+    """Return images per second of each step and preset, and their shares of the limits."""
+    result = _stored()["result"]
+    lines = ["| measured | images per second | share of |", "|---|---|---|"]
+
+    def add(what: str, rate: float, share: str = "") -> None:
+        lines.append(f"| {what} | {round(rate, -2):,.0f} | {share} |")
+
+    sift = result["sift"]
+    copied = f"{sift['share_of_copy']:.2f} of the memory's speed"
+    add("dense SIFT of decoded images", sift["images_per_second"], copied)
+    for row in result["codes"]:
+        for key, precision in (("tf32", "tf32"), ("tf32x3", "single precision")):
+            found = row[key]
+            share = (
+                f"{found['share_of_bare']:.2f} of the bare tf32 product, "
+                f"{found['share_of_chip']:.2f} of the chip"
+            )
+            what = f"low-rank codes and maxima, k = {row['k']}, {precision}"
+            add(what, found["images_per_second"], share)
+    for name in TARGETS:
+        add(f"`{name}`, decoded images to vectors", result["images_per_second"][name])
+    least, between = sift["bytes_at_least"], sift["bytes_of_maps_and_sums"]
+    differ = [max(row[key]["largest_difference"] for row in result["codes"])
+              for key in ("tf32", "tf32x3")]  # fmt: skip
+    device = result["device"]
+    environment = _stored()["environment"]
+    lines += [
+        "",
+        f"By count, dense SIFT moves {(least + between) / 1e6:.1f} MB per image through memory, "
+        f"where {least / 1e6:.1f} MB would be the least. Codes differ from those in double "
+        f"precision by up to {differ[0]:.1g} of the largest one with tf32, {differ[1]:.1g} in "
+        "single precision.",
+        "",
+        f"Images of {WIDTH}x{HEIGHT} pixels on one {device['name']}, driver "
+        f"{device['driver_version']}, {device['clocks.sm']}, torch {device['torch']}, triton "
+        f"{device['triton']}. From `benchmarks/results/gpu.json`: {describe_source(environment)}.",
+    ]
+    return "\n".join(lines)
+
+
+def scenes_table() -> str:
+    """Return accuracies and images per second on half of LS, from files, on CPU and GPU."""
+    content = _stored()
+    cores = content["environment"]["cores"]
+    rows = content["result"]["LS"]
+    first = next(iter(rows.values()))
+    threads = f"{cores} and 4 threads"
+    lines = [
+        f"On half of the LS images ({first['trained']:,} to train, {first['tested']:,} to test), "
+        f"files to predictions, {cores} cores:",
+        "",
+        "| method | accuracy, CPU | accuracy, GPU | same predictions | "
+        f"images per second, CPU, {threads} | GPU, {threads} |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in TARGETS:
+        row = rows[name]
+        rates = (row[device]["test_images_per_second_by_threads"] for device in ("cpu", "cuda"))
+        cells = [f"{100 * row[device]['accuracy']:.2f} %" for device in ("cpu", "cuda")]
+        cells.append(f"{100 * row['equal']:.2f} %")
+        cells += [f"{rate['-1']:,.0f}, {rate['4']:,.0f}" for rate in rates]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

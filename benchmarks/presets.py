@@ -1,19 +1,16 @@
 """How fast are the presets, and how near are LrrFV's loops to their lower bounds?
 
 Images per second from file to vector on two threads, 300 images of LS, the presets
-in turns; targets: 200 for balanced, 40 for best. The same in milliseconds of CPU time
-per image, which other programs on the machine change little: 200 images per second on
-two threads are 10 ms. Seconds to train balanced with its estimate on 1000 images of 10
-classes of LS, from nothing but compiled loops; target: under 20; its CPU seconds too.
-Then, for the descriptors of those images and one thread: low-rank weights over the bare
-product of the same shape, target at most 1.5; a channel's vector over its two bare
-products (projection and weights); and each stage over its floor, see ``floors.py``.
+in turns; targets: 200 for balanced, 40 for best. Seconds to train balanced with its
+estimate on 1000 images of 10 classes of LS, from nothing but compiled loops; target:
+under 20; its CPU seconds too. Then, for the descriptors of those images and one thread:
+low-rank weights over the bare product of the same shape, target at most 1.5; a channel's
+vector over its two bare products (projection and weights).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,7 +22,6 @@ from lrrspm.encoders import BLOCK
 from lrrspm.evaluation import train_with_estimate
 
 from ._measure import best_of, data_folder, figure, measure, show
-from .floors import measure_stages
 
 TARGETS = {"fast": None, "balanced": ">= 200", "best": ">= 40"}
 N_IMAGES = 300
@@ -35,9 +31,9 @@ def run() -> dict[str, Any]:
     """Measure images per second, seconds of training, and ratios to lower bounds."""
     paths, labels = find_images(data_folder("LS"))
     some = [paths[i] for i in np.random.default_rng(0).permutation(len(paths))[:N_IMAGES]]
-    made = {name: _fit(name, some) for name in TARGETS}
+    made = {name: fit_preset(name, some) for name in TARGETS}
     calls = {name: lambda f=features: f.transform(some) for name, features in made.items()}
-    best, used = best_of(5, calls), _cpu_seconds(calls)
+    best = best_of(5, calls)
     rate = {name: len(some) / value for name, value in best.items()}
     figures = [
         figure(f"{name}, file to vector: images per second, two threads", rate[name], target)
@@ -47,42 +43,16 @@ def run() -> dict[str, Any]:
         figure(f"fast over {name}, file to vector: images per second", rate["fast"] / rate[name])
         for name in ("balanced", "best")
     ]
-    most = {"balanced": "<= 10", "best": "<= 50"}
-    figures += [
-        figure(
-            f"{name}, file to vector: CPU ms per image, two threads",
-            1e3 * spent / len(some),
-            most.get(name),
-        )
-        for name, spent in used.items()
-    ]
     seconds, cpu_seconds = _train(paths, labels)
     what = "train balanced on 1000 images, 10 classes"
     figures.append(figure(f"{what}: seconds", seconds, "< 20"))
     figures.append(figure(f"{what}: CPU seconds", cpu_seconds))
     for channel in made["balanced"].channels_:
         figures += _loops(channel, made["balanced"], some[:50])
-    floors = measure_stages(made["balanced"], some[:50])
-    figures += [
-        figure(f"balanced, {row['stage']}, over its floor", row["ms"] / row["floor_ms"], "<= 1.5")
-        for row in floors["stages"]
-        if "floor_ms" in row
-    ]
-    return {"figures": figures, "images": N_IMAGES, "images_per_second": rate, "floors": floors}
+    return {"figures": figures, "images": N_IMAGES, "images_per_second": rate}
 
 
-def _cpu_seconds(calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the least CPU seconds of all threads that each call takes, of three."""
-    used = dict.fromkeys(calls, np.inf)
-    for _ in range(3):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            used[name] = min(used[name], time.process_time() - start)
-    return used
-
-
-def _fit(method: str, paths: list[str]) -> SpatialPyramidFeatures:
+def fit_preset(method: str, paths: list[str]) -> SpatialPyramidFeatures:
     """Features of a preset; the speed does not depend on how good the codebook is."""
     model = ImageClassifier(method=method, n_samples=20_000, n_jobs=2, random_state=0)
     return model.new_features().fit(paths[:100])

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from lrrspm._support.environment import short_commit
 from lrrspm.datasets import DATASETS
-from lrrspm.paper.experiments import OWN_CODEBOOK, Options
+from lrrspm.paper import agreement
+from lrrspm.paper.claims import claims_table
+from lrrspm.paper.experiments import OWN_CODEBOOK, TABLES, Options
 from lrrspm.paper.results import Results
+from lrrspm.paper.significance import say_p
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday, review
+from . import everyday, gpu, recompute, review, robustness
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
 from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
 
+# Every page, but for those that building the documents makes.
 PAGES = tuple(
-    ROOT / name
-    for name in (
-        "README.md",
-        "docs/paper.md",
-        "docs/everyday.md",
-        "docs/review.md",
-        "docs/speed.md",
-        "docs/evidence.md",
-        "docs/beyond.md",
-        "docs/future-work.md",
-        "docs/reliability.md",
-    )
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "_build" not in page.parts
 )
 
 # What the package itself says of the presets.
@@ -45,7 +41,12 @@ ACCURACY = (
     ("table9", "30 per class", "YaleB"),
     ("table7", "10 per class", "COIL20"),
     ("table7", "20 per class", "COIL20"),
+    ("table8", "10 per class", "COIL100"),
+    ("table5", "Caltech101", "Caltech101"),
+    ("table5", "17flowers", "17flowers"),
 )
+# Claims of the paper in docs/paper.md; docs/results.md has all.
+CLAIMS = ("competitive", "ScSPM", "LLC", "scenes", "best", "table 10")
 # Words of older result files, and what the tables say instead.
 WORDS = {
     "images a second": "images per second",
@@ -64,7 +65,16 @@ def tables() -> dict[str, str]:
     """Return tables in Markdown, by marker."""
     return {
         "accuracy": accuracy_table(),
+        "shortfall": _from_rows(agreement.say_shortfall),
+        "variants": _from_rows(agreement.say_variants),
+        "readings": _from_rows(agreement.say_readings),
+        "claims": claims_block(),
+        "recompute": recompute.say(),
         "future": future_table(),
+        "gains": future_gains(),
+        "gpu": gpu.kernels_table(),
+        "scenes": gpu.scenes_table(),
+        "photographs": robustness.say_photographs(),
         "hardening": hardening_table(),
         "methods": methods_table(),
         "coding": coding_table(),
@@ -85,15 +95,20 @@ def accuracy_table() -> str:
     results = Results(RESULTS / "paper")
     lines = [
         "| data set | training images per class | codebook from training images | "
-        "codebook from all images | paper |",
-        "|---|---|---|---|---|",
+        "codebook from all images | paper | difference | in standard errors |",
+        "|---|---|---|---|---|---|---|",
     ]
     for table, column, name in ACCURACY:
         found = cells(table, results, Options())
         shared, own = (found[row][column] for row in ("LrrSPM", OWN_CODEBOOK))
-        train = column.split()[0] if "class" in column else "100"
+        train = next(c.train_per_class for c in TABLES[table] if c.dataset == name)
+        if "class" in column:
+            train = int(column.split()[0])
         paper = f"{shared.paper:.2f} ± {shared.paper_std:.2f}"
-        numbers = f"{own.ours()} | {shared.ours()} | {paper}"
+        test = shared.difference
+        assert test is not None
+        apart = f"{test.points:+.2f} | {test.errors:+.1f} ({say_p(test.p)})"
+        numbers = f"{own.ours()} | {shared.ours()} | {paper} | {apart}"
         lines.append(f"| {DATASETS[name].title} | {train} | {numbers} |")
     return "\n".join([*lines, "", _paper_source(results)])
 
@@ -106,8 +121,20 @@ def methods_table() -> str:
 
 
 def _paper_source(results: Results) -> str:
-    environments = list(results.environments.values())
-    return _source("paper/rows.jsonl", environments[-1])
+    made = "; ".join(map(describe_source, results.environments.values()))
+    return f"From `benchmarks/results/paper/rows.jsonl`: {made}."
+
+
+def _from_rows(say: Callable[[Results, Options], str | list[str]]) -> str:
+    """Return sentences about the paper's rows, several as a list."""
+    said = say(Results(RESULTS / "paper"), Options())
+    return said if isinstance(said, str) else "\n".join(f"- {one}" for one in said)
+
+
+def claims_block() -> str:
+    """Return the claims of the paper that count most, with our verdicts."""
+    table = claims_table(Results(RESULTS / "paper"), Options(), CLAIMS)
+    return "\n".join([markdown_table(table), "", *table.notes])
 
 
 def coding_table() -> str:
@@ -133,8 +160,8 @@ def coding_table() -> str:
 
 def stages_table() -> str:
     """Return what each stage of balanced costs per image, with its operations and floor."""
-    content = _read("presets")
-    floors = content["result"]["floors"]
+    content = _read("floors")
+    floors = content["result"]
     kinds = list(floors["rates"])
     lines = [
         "| stage | ms | " + " | ".join(f"{kind}s" for kind in kinds) + " | floor, ms |",
@@ -147,7 +174,7 @@ def stages_table() -> str:
         lines.append(f"| {row['stage']} | {row['ms']:.3f} | " + " | ".join(cells) + " |")
     rates = [f"{rate / 1e9:.3g}" for rate in floors["rates"].values()]
     lines.append("| a bare loop, per ns | | " + " | ".join(rates) + " | |")
-    return "\n".join([*lines, "", _source("presets.json", content["environment"])])
+    return "\n".join([*lines, "", _source("floors.json", content["environment"])])
 
 
 def future_table() -> str:
@@ -168,6 +195,33 @@ def future_table() -> str:
         cells.append(f"{spent[variant] / next(iter(spent.values())):.2g}")
         lines.append(f"| {variant} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", _source("future.json", content["environment"])])
+
+
+# Groups of the rows of future.json: what they are, and how their names begin.
+_EXTENSIONS = {
+    "A kernel in the objective": "NonlinearLrrSPM",
+    "The intersection kernel": "KernelLrrSPM",
+    "Atoms per class": "SupervisedLrrSPM",
+}
+
+
+def future_gains() -> str:
+    """Return the points that each kind of extension gains over LrrSPM, by data set."""
+    rows = _read("future")["result"]["rows"]
+    base = {row["set"]: row["accuracy"] for row in rows if row["variant"] == "LrrSPM"}
+    lines = []
+    for what, start in _EXTENSIONS.items():
+        spans = []
+        for name, plain in base.items():
+            gains = [
+                row["accuracy"] - plain
+                for row in rows
+                if row["set"] == name and row["variant"].startswith(start)
+            ]
+            low, high = f"{min(gains):+.1f}", f"{max(gains):+.1f}"
+            spans.append(f"{low if low == high else f'{low} to {high}'} points on {name}")
+        lines.append(f"- {what}: {', '.join(spans)}.")
+    return "\n".join(lines)
 
 
 def speed_table(scripts: tuple[str, ...]) -> str:

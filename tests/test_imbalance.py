@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from lrrspm import ImageClassifier
+from lrrspm import ImageClassifier, evaluation
 from lrrspm.pipeline import open_engine
 from lrrspm.svm import stratified_folds
 from tests.cli.test_cli import run
@@ -50,8 +51,6 @@ def test_weights_of_one_per_class_change_nothing_but_thresholds():
 
 def test_train_warns_of_a_rare_class(tmp_path):
     rng = np.random.default_rng(0)
-    from PIL import Image
-
     for name, count in (("across", 12), ("along", 12), ("other", 4)):
         (tmp_path / "set" / name).mkdir(parents=True)
         for i in range(count):
@@ -69,3 +68,19 @@ def test_train_warns_of_a_rare_class(tmp_path):
     for wrong in ("fair", "other=0", "other=x", "=2=", "balanced=nan"):
         done = run("train", tmp_path / "set", "-o", tmp_path / "m", "--class-weight", wrong, code=2)
         assert "--class-weight" in done.stderr
+
+
+def test_evaluate_takes_class_weights(image_folder, monkeypatch):
+    """They come with thresholds, as in train."""
+    seen = []
+
+    def capture(paths, labels, classifiers, *_, calibrate, **__):
+        seen.append((classifiers[0].class_weight, calibrate))
+        raise ValueError("enough")
+
+    monkeypatch.setattr(evaluation, "evaluate_all", capture)
+    for more in ((), ("balanced",), ("dots=5",)):
+        options = [part for value in more for part in ("--class-weight", value)]
+        run("evaluate", image_folder, *options, code=1)
+    assert seen == [(None, False), ("balanced", True), ({"dots": 5.0}, True)]
+    run("evaluate", image_folder, "--class-weight", "fair", code=2)

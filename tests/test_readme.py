@@ -84,24 +84,5 @@ def test_make_targets_exist():
         assert f"\n{target}:" in makefile
 
 
-@pytest.mark.parametrize(
-    ("page", "markers"),
-    [
-        ("README.md", {"folders"}),
-        ("docs/everyday.md", {"everyday"}),
-        ("docs/review.md", {"review"}),
-        ("docs/paper.md", {"accuracy", "methods"}),
-        ("docs/speed.md", {"speed", "coding", "stages"}),
-        ("docs/evidence.md", {"evidence"}),
-        ("docs/future-work.md", {"future"}),
-    ],
-)
-def test_tables_are_those_of_the_result_files(page, markers):
-    text = (HERE.parent / page).read_text()
-    assert set(re.findall(r"<!-- (\w+) -->", text)) == markers
-    for marker in markers:
-        assert readme.insert(text, marker, readme.tables()[marker]) == text
-
-
 def test_numbers_of_the_presets_are_those_of_the_result_files():
     assert readme.MEASURED.read_text() == readme.measured_text()

@@ -9,15 +9,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from . import config
 from ._support import registry
+from ._support.estimators import BaseEstimator
 from ._support.halves import in_precision
 from .cache import same_key
 from .descriptors import SIFT, LocalDescriptors, places
-from .encoders import BLOCK, LRREncoder, Progress
-from .pooling import Level, SpatialPyramid
+from .encoders import BLOCK, Encoder, LRREncoder, Progress
+from .pooling import Level, Pooling, SpatialPyramid
 from .pooling.pyramid import known_pyramid
 
 Weight = float | tuple[float, ...]
@@ -131,14 +132,14 @@ class Channel(BaseEstimator):
 
         With a projection, two more columns are the places of the patches. Labels are (n,).
         """
-        self.projection_ = None
+        self.projection_: Any = None
         if self.projection is not None:
             described, where = values[:, :-2], values[:, -2:]
             self.projection_ = clone(self.projection).fit(described)
             values = self.projection_.transform(described, where)
         known = {"y": labels} if self.encoder.uses_labels else {}
-        self.encoder_ = clone(self.encoder).fit_on(values, executor, progress, **known)
-        self.pooling_ = clone(self.pooling).fit(values, self.encoder_)
+        self.encoder_: Encoder = clone(self.encoder).fit_on(values, executor, progress, **known)
+        self.pooling_: Pooling = clone(self.pooling).fit(values, self.encoder_)
         return self
 
     def project(self, found: LocalDescriptors) -> NDArray[np.float32]:

@@ -10,11 +10,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
+from ._support.estimators import BaseEstimator, ClassifierMixin, Tags
 from ._support.stages import Stages
 from .cache import FeatureStore
 from .channels import Channel, ChannelParameters
@@ -34,6 +34,7 @@ from .pipeline import Engine, map_vectors, open_engine
 from .svm import (
     SVM,
     ClassWeight,
+    Crossed,
     KernelSVM,
     LinearSVM,
     familiarity,
@@ -127,7 +128,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         class_weight: ClassWeight = None,
         device: str = config.DEVICE,
     ) -> None:
-        self.encoder = encoder
+        self.encoder: Any = encoder
         self.method = method
         self.channels = channels
         self.max_side = max_side
@@ -320,55 +321,59 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         folds: NDArray[np.int64] | None = None,
         sample_weight: NDArray[Any] | None = None,
         tell: Callable[[int, SVM], object] | None = None,
-    ) -> NDArray[Any] | None:
+        groups: NDArray[np.int64] | None = None,
+    ) -> Crossed | None:
         """Train the support vector machine alone, on vectors of ``features_``.
 
-        With ``folds`` (N,), the number of each image's fold or -1, it is calibrated
-        on scores (N, n_classes) by machines trained without the image's fold, which
-        are returned; ``tell`` is called with each fold and its machine.
+        With ``folds`` (N,), the number of each image's fold or -1, scores by machines
+        trained without the image are returned; ``tell`` is called with each fold and
+        its machine. It is calibrated on those of leaving out the image and its group
+        (N,) alone: machines of folds know less than it does, and are less sure.
         """
-        self.svm_ = self.new_svm()
+        self.svm_: SVM = self.new_svm()
         self.temperature_: float | None = None
         self.familiar_: float | None = None
-        scores = None
+        crossed = None
         if folds is None or folds.max() < 0:
             self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
         else:
             indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
-            scores = fit_crossed(
-                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell
+            crossed = fit_crossed(
+                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell, groups
             )
-            self._calibrate(scores, labels, indices, tested, sample_weight)
+            self._calibrate(crossed, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None
-            found = familiarity(scores[tested], self.temperature_)
+            found = familiarity(crossed.left_out[tested], self.temperature_)
             self.familiar_ = float(np.quantile(found, config.UNFAMILIAR))
-        self.fitted_method_ = None if self.method_name == "custom" else self.method_name
-        self.classes_ = self.svm_.classes_
+        self.fitted_method_: str | None = None if self.method_name == "custom" else self.method_name
+        self.classes_: NDArray[Any] = self.svm_.classes_
         counts = Counter(labels.tolist())
         per_class = {str(name): counts[name] for name in self.classes_.tolist()}
         self.summary_: dict[str, Any] = {"images": len(labels), "images_per_class": per_class}
         self.digests_: NDArray[np.uint8] | None = None
         self.kept_: Kept | None = None
-        return scores
+        return crossed
 
     def _calibrate(
         self,
-        scores: NDArray[Any],
+        crossed: Crossed,
         labels: NDArray[Any],
         indices: NDArray[np.int64],
         tested: NDArray[np.bool_],
         sample_weight: NDArray[Any] | None,
     ) -> None:
-        """Learn the temperature from scores (N, n_classes); with class weights, thresholds too.
+        """Learn the temperature from scores; with class weights, thresholds too.
 
         These are added to the scores, and to the machine's intercepts.
         """
+        scores = crossed.left_out
         weights = weigh_samples(self.class_weight, labels, sample_weight, np.float64)
         if self.class_weight is None or weights is None or isinstance(self.svm_, KernelSVM):
             self.temperature_ = fit_temperature(scores[tested], indices[tested])
             return
         added, self.temperature_ = fit_thresholds(scores[tested], indices[tested], weights[tested])
-        scores += added
+        for found in crossed:
+            found += added
         own = added[1:] if len(added) == 2 else added  # two classes share one machine
         self.svm_.intercept_ = (self.svm_.intercept_ + own).astype(self.svm_.intercept_.dtype)
 

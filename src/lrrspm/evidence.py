@@ -104,7 +104,7 @@ class Examination:
         self._features, self._svm = features, svm
         compile_reading()
         pixels = features.read(image)
-        self.shape = pixels.shape
+        self.shape: tuple[int, int] = pixels.shape
         self._parts, vectors, places = [], [], []
         described: dict[Any, LocalDescriptors] = {}
         with single_blas_thread():  # as in training: BLAS may round otherwise on several
@@ -130,8 +130,10 @@ class Examination:
                 places.append(np.stack([x, y, local.size]).astype(np.float64) / scale)
         self._x, self._y, self._size = np.concatenate(places, axis=1)
         self._vector = features.weigh(vectors)
-        self.scores = score_columns(svm.scores(self._vector[None]))[0].astype(float)
-        self.probabilities = probabilities(self.scores[None], temperature or config.TEMPERATURE)[0]
+        scores = score_columns(svm.scores(self._vector[None]))[0]
+        self.scores: NDArray[np.float64] = scores.astype(float)
+        chances = probabilities(self.scores[None], temperature or config.TEMPERATURE)
+        self.probabilities: NDArray[np.float64] = chances[0]
 
     def ranked(self) -> list[Ranked]:
         """Return all classes with their scores and probabilities, best first."""

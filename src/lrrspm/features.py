@@ -9,11 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
+from ._support.estimators import BaseEstimator, FeatureNamesMixin, Tags, TransformerMixin
 from ._support.halves import in_precision, widen_columns, widened
 from ._support.stages import Stages
 from .channels import Channel, ChannelParameters, mean_weight, scales_of
@@ -23,9 +22,7 @@ from .pipeline import encode_images, fit_features, open_engine
 Image = AnyImage
 
 
-class SpatialPyramidFeatures(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, ChannelParameters, BaseEstimator
-):
+class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParameters, BaseEstimator):
     r"""Images to vectors: local descriptors, coded and pooled in the cells of a pyramid.
 
     The vectors :math:`v_i` of the channels, with weights :math:`w_i`, stand one

@@ -253,7 +253,7 @@ def find_method(name: str) -> Method:
 def measured() -> dict[str, dict[str, Any]]:
     """Return the measured accuracies (percent, or None) and images per second of the presets."""
     found: dict[str, dict[str, Any]] = json.loads(
-        Path(__file__).with_name("measured.json").read_text()
+        Path(__file__).with_name("measured.json").read_text(encoding="utf-8")
     )
     return found
 

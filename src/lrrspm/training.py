@@ -15,7 +15,7 @@ from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable, fitted_places
 from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
-from .svm import SVM, class_alignment, encode_labels, stratified_folds
+from .svm import SVM, Crossed, class_alignment, encode_labels, stratified_folds
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
@@ -29,13 +29,13 @@ class Trained(NamedTuple):
     """Vectors of all images, and the seconds that training one of several classifiers took.
 
     Vectors that are too long to be kept are None, as are scores by cross-validation
-    (n, n_classes) where there was none.
+    where there was none.
     """
 
     vectors: NDArray[Any] | None
     encode_seconds: float
     train_seconds: float
-    crossed: NDArray[Any] | None = None
+    crossed: Crossed | None = None
 
 
 class Together(NamedTuple):
@@ -60,6 +60,7 @@ def fit_together(
     folds: NDArray[np.int64] | None = None,
     tell: Callable[[int, SVM], object] | None = None,
     frozen: bool = False,
+    groups: NDArray[np.int64] | None = None,
 ) -> Together:
     """Fit several classifiers, each to its own members of images, in two passes over the images.
 
@@ -73,7 +74,8 @@ def fit_together(
     there are any, nothing is trained: the caller begins again without them.
     Without it the first one raises. A ``store`` of None is the classifiers' own.
     With ``calibrate``, probabilities are learned by cross-validation: in ``folds``
-    (n,) of the images, whose machines are told, or in folds drawn per classifier.
+    (n,) of the images, whose machines are told, or in folds drawn per classifier;
+    images of one of the ``groups`` (n,) do not judge each other.
     With ``frozen``, features that are fitted already stay as they are.
     """
     y = check_labels_of(labels, len(images))
@@ -83,7 +85,7 @@ def fit_together(
         svm.check_parameters()
         check_restorable(classifier.new_features(), svm)
         check_labels(encode_labels(y[indices])[0])
-    machines = _Machines(y, sample_weight, calibrate, folds, tell)
+    machines = _Machines(y, sample_weight, calibrate, folds, tell, groups)
     if frozen:
         features, owners = [c.features_ for c in classifiers], list(range(len(classifiers)))
     else:
@@ -211,6 +213,7 @@ class _Machines(NamedTuple):
     calibrate: bool
     folds: NDArray[np.int64] | None
     tell: Callable[[int, SVM], object] | None
+    groups: NDArray[np.int64] | None
 
     def fit(
         self,
@@ -219,15 +222,16 @@ class _Machines(NamedTuple):
         rows: NDArray[np.int64],
         engine: Engine,
         stages: Stages,
-    ) -> tuple[float, NDArray[Any] | None]:
+    ) -> tuple[float, Crossed | None]:
         """Train one on the vectors of some images; returns seconds, and scores of folds."""
         y = self.labels[rows]
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         folds = None if self.folds is None else self.folds[rows]
+        groups = None if self.groups is None else self.groups[rows]
         start = time.perf_counter()
         if self.calibrate and folds is None:
             folds = stratified_folds(y, as_seed(classifier.random_state))
-        crossed = classifier.fit_svm(vectors, y, engine, folds, weights, self.tell)
+        crossed = classifier.fit_svm(vectors, y, engine, folds, weights, self.tell, groups)
         seconds = time.perf_counter() - start
         stages.add("train", seconds)
         return seconds, crossed

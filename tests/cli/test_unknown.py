@@ -73,3 +73,19 @@ def test_options_of_splits_are_noted_where_they_do_not_count(image_folder, tmp_p
     asked = ["evaluate", tmp_path / "set", "--method", "fast", "--codebook-size", "8"]
     assert "do not count" in run(*asked, "--splits", 2).stderr
     assert "do not count" not in run(*asked).stderr
+
+
+def test_what_came_from_a_cache_is_marked(image_folder, tmp_path):
+    arguments = (image_folder, "--method", "fast", "--codebook-size", 8, "--cache", tmp_path / "c")
+    train = ("train", *arguments, "-o", tmp_path / "m")
+    assert json.loads(run(*train, "--json").stdout)["from_cache"] == {}
+    found = json.loads(run(*train, "--json").stdout)["from_cache"]
+    assert found == {"vectors": 36, "codebooks": True}
+    assert "from the cache: 36 vectors and the codebooks" in run(*train).stdout
+    # Codebooks of splits are others than that of all images.
+    split = ("evaluate", *arguments, "--splits", 1)
+    assert "from the cache" not in run(*split).stdout
+    assert "from the cache" in run(*split).stdout
+    # A model that grows by nothing computes nothing.
+    add = ("add", tmp_path / "m", image_folder, "--cache", tmp_path / "c", "--json")
+    assert json.loads(run(*add).stdout)["from_cache"] == {"vectors": 36, "codebooks": False}

@@ -149,6 +149,7 @@ def test_help_shows_the_names_of_all_options(columns, monkeypatch, capsys):
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) <= columns
         assert "\N{HORIZONTAL ELLIPSIS}" not in text
+        assert "\\" not in text
         flags = {flag for option in command.params for flag in option.opts + option.secondary_opts}
         assert not {flag for flag in flags if flag.startswith("-") and flag not in text}
         for name, inner in getattr(command, "commands", {}).items():
@@ -167,8 +168,16 @@ def test_without_arguments_the_help_is_printed():
 
 
 def test_a_file_that_is_no_model_is_not_overwritten(image_folder, tmp_path):
-    photo = tmp_path / "photo.jpg"
-    photo.write_bytes((image_folder / "dots" / "00.png").read_bytes())
-    before = photo.read_bytes()
-    run("train", image_folder, "-o", photo, code=2)
-    assert photo.read_bytes() == before
+    image = (image_folder / "dots" / "00.png").read_bytes()
+    for name in ("photo.jpg", "photo"):
+        (tmp_path / name).write_bytes(image)
+        run("train", image_folder, "-o", tmp_path / name, code=2)
+        assert (tmp_path / name).read_bytes() == image
+
+
+@pytest.mark.parametrize("name", ["new.jpg", "new.HEIC", "predictions.csv", "report.html"])
+def test_a_model_is_not_named_like_another_file(name, image_folder, tmp_path):
+    for command in (("train", image_folder), ("tune", image_folder)):
+        done = run(*command, "-o", tmp_path / name, code=2)
+        assert "--output" in done.stderr
+    assert not list(tmp_path.iterdir())

@@ -112,6 +112,9 @@ def test_train_with_estimate(image_folder):
     assert (found["accuracy"], found["images"]) == (estimate.mean, 36)
     assert (found["low"], found["high"]) == estimate.interval
     assert found["per_class"] == estimate.per_class
+    assert (found["precision"], found["f1"]) == (estimate.precision, estimate.f1)
+    precisions = {name: one.precision for name, one in estimate.class_metrics.items()}
+    assert found["precision_per_class"] == precisions
     assert model.summary_["images"] == 36
     # The estimate changes nothing about the model.
     plain = small(random_state=0)

@@ -6,10 +6,8 @@ import re
 import pytest
 import typer
 
-from lrrspm.paper.experiments import (
-    PARTS,
-    TABLES,
-)
+from lrrspm.paper.experiments import NOT_RUN_PARTS, PARTS, TABLES
+from lrrspm.paper.reference import REFERENCE
 from lrrspm.paper.results import Results
 from lrrspm.paper.studies import STUDIES
 from tests.paper.helpers import (
@@ -30,7 +28,8 @@ def test_all_computes_everything_the_data_allow(quick):
     made = (quick / "report.html").read_text()
     for heading in ("Protocol", "Tables", "Where we differ", "Running time"):
         assert f"<h2>{heading}</h2>" in made
-    assert made.count("<table>") == len(TABLES) + len(STUDIES) + 2
+    # Data sets, code and seconds, too; a quick run is not compared with the paper.
+    assert made.count("<table>") == len(TABLES) + len(REFERENCE) + len(STUDIES) + 3
     assert "not run" in made
     assert "A quick run" in made
     # One file that loads nothing from elsewhere.
@@ -77,14 +76,20 @@ def test_an_empty_page_is_a_warning(quick, root):
 
 
 def test_every_part_has_json(quick, root):
-    done = invoke(*PARTS, "--quick", "--json", root=root, folder=quick)
-    assert set(json.loads(done.stdout)["parts"]) == set(PARTS)
+    done = invoke(*PARTS, *NOT_RUN_PARTS, "--quick", "--json", root=root, folder=quick)
+    assert set(json.loads(done.stdout)["parts"]) == {*PARTS, *NOT_RUN_PARTS}
+
+
+@pytest.mark.parametrize("part", NOT_RUN_PARTS)
+def test_parts_that_need_no_run_need_no_data(part, tmp_path):
+    done = invoke(part, root=tmp_path / "none", folder=tmp_path / "results")
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table6"], "'table6' is not one of: table3"),
+        (["table11"], "'table11' is not one of: table3"),
         (["table4", "--methods", "LLC,SPM"], "no method 'SPM'"),
         (["table4", "-o", "page.html"], "only 'all' and 'report' write a page"),
         (["report", "-o", "page.pdf"], "must be a .html or .md file"),

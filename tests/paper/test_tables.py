@@ -4,11 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lrrspm.paper import experiments, studies, tables
-from lrrspm.paper.experiments import (
-    FIGURES,
-    Options,
-)
+from lrrspm.paper import agreement, experiments, studies, tables
+from lrrspm.paper.experiments import FIGURES, SCHEMATICS, Options
 from lrrspm.paper.report import make_page
 from lrrspm.paper.results import Results
 from lrrspm.report import page
@@ -22,10 +19,11 @@ from tests.paper.helpers import (
 pytestmark = pytest.mark.filterwarnings("ignore:.* is not the published set")
 
 
-def test_deviations_by_hand():
+def test_differences_by_hand():
     cell = tables.Cell(80, 0.3, 5, 5, paper=81, paper_std=0.4)
-    assert cell.deviations == pytest.approx(-2)
-    assert cell.lines() == ("80.00 ± 0.30", "(81.00 ± 0.40)", "-2.0 sd")
+    assert cell.difference is not None
+    assert cell.difference.errors == pytest.approx(-2 * 5**0.5)
+    assert cell.lines() == ("80.00 ± 0.30", "(81.00 ± 0.40)", "-4.5 se, p = 0.0025")
     assert tables.Cell(80, None, 1, 5).lines() == ("80.00 (1 of 5 splits)",)
     assert tables.Cell(None, None, 0, 5, 76.2).lines() == ("not run", "(76.20)")
     # One split has no spread, and other images are not comparable.
@@ -54,27 +52,24 @@ def test_changes_of_factors_by_hand(tmp_path):
         for setting in factor.settings("LS", 100, options):
             results.add_row(setting, accuracy=accuracy + setting.split, overall=76.0)
     rows = {row[0][0]: row[1:] for row in studies.factor_table(results, options).rows}
-    assert rows["as in the tables"][0] == ("75.50 ± 0.71", "(76.34 ± 0.58)", "-0.9 sd")
+    assert rows["as in the tables"][0] == ("75.50 ± 0.71", "(76.34 ± 0.58)", "-1.5 se, p = 0.3")
     name = "image reading: longer side at most 200"
     assert rows[name] == (("74.00 ± 0.71, -1.50",), ("does not apply",))
     assert rows[studies.OVERALL][0] == ("76.00, +0.50",)
     (said,) = studies.say_factors(results, options)
-    assert said.startswith("**LS, 100 per class**: -0.84 points from the paper, -0.9 standard")
+    assert said.startswith("**LS, 100 per class**: -0.84 points from the paper, -1.5 standard")
 
 
-def test_agreement_and_readings_by_hand(tmp_path):
+def test_readings_by_hand(tmp_path):
     results = Results(tmp_path)
     options = Options(splits=2)
     for changes, accuracy in (({}, 85.0), ({"normalize_codes": True}, 70.0)):
         for setting in options.over_splits(options.setting("OT", 100, **changes)):
             results.add_row(setting, accuracy=accuracy + setting.split, seconds=SECONDS)
-    assert studies.say_agreement(results, options) == [
-        "LrrSPM: within 2 sd of the paper in 1 of 1 cells, above in 0, below in 0."
-    ]
-    assert studies.say_readings(results, options) == (
+    assert agreement.say_readings(results, options) == (
         "Of the two readings of Algorithm 1, the one without normalized codes is closer to the "
-        "paper in 1 of 1 cells. The largest difference is in table 4, OT: 85.50 ± 0.71 without, "
-        "70.50 ± 0.71 with, 85.63 in the paper."
+        "paper in 1 of 1 cell: 1 of 1 in table 4. The largest difference is in OT: 85.50 ± 0.71 "
+        "without, 70.50 ± 0.71 with, 85.63 in the paper."
     )
 
 
@@ -83,13 +78,5 @@ def test_the_committed_page_shows_the_committed_rows():
     assert results.records
     made = page.to_markdown(make_page(results, Options()))
     assert (HERE.parent / "docs" / "results.md").read_text() == made
-    for figure in FIGURES:
+    for figure in (*FIGURES, *SCHEMATICS):
         assert (HERE.parent / "docs" / "figures" / f"{figure}.svg").is_file()
-
-
-def test_normalized_codes_are_better_as_the_readme_says():
-    results = Results(HERE.parent / "benchmarks" / "results" / "paper")
-    compared = list(studies._both_readings(results, Options()))
-    better = [n.mean >= p.mean for _, p, n in compared if p.mean is not None and n.mean is not None]
-    assert len(better) == 13
-    assert all(better)

@@ -74,7 +74,7 @@ def test_numbers_are_in_their_places(n_classes):
     header = ("class", "recall %", "", "precision %", "F1 %", "test images per split")
     assert page.table(*header) == rows
     means = [np.mean([float(row[place]) for row in rows]) for place in (3, 4)]
-    shown = re.search(r"precision and F1 ([\d.]+) and ([\d.]+) % means", page.text)
+    shown = re.search(r"precision and F1 ([\d.]+) / ([\d.]+) % means", page.text)
     assert shown
     assert [float(value) for value in shown.groups()] == pytest.approx(means, abs=0.1)
     bars = [bar["style"] for bar in page.named("i")][:n_classes]

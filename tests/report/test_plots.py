@@ -11,13 +11,16 @@ from lrrspm.evaluation.certainty import Certainty
 from lrrspm.report.plots import calibration_plot, risk_plot
 from tests.report.reports import made_evaluation, report
 
+# Class of images where there is one.
+FIRST = np.zeros(200, np.int64)
+
 
 def made(n_images=400, wrong=0.2):
     """Make certainties: the surer, the more often right."""
     rng = np.random.default_rng(0)
     chances = rng.uniform(0.3, 1, n_images)
     right = rng.random(n_images) < 1 - wrong * (1.3 - chances)
-    return Certainty(chances, right, True, np.ones(n_images, bool))
+    return Certainty(chances, right, True, np.ones(n_images, bool), np.arange(n_images) % 4)
 
 
 @pytest.mark.parametrize("wrong", [0.02, 0.3, 1.2])
@@ -48,7 +51,7 @@ def test_risk_plot(wrong):
 
 def test_a_wrong_first_answer_does_not_fill_the_plot():
     chances = np.linspace(0.99, 0.6, 200)
-    plot = risk_plot(Certainty(chances, np.arange(200) != 0, True, np.ones(200, bool)))
+    plot = risk_plot(Certainty(chances, np.arange(200) != 0, True, np.ones(200, bool), FIRST[:200]))
     assert plot.up[-1].words == "10"
 
 
@@ -67,10 +70,10 @@ def test_calibration_plot():
 @pytest.mark.parametrize(
     "certainty",
     [
-        Certainty(np.array([0.4]), np.array([False]), True, np.array([True])),
-        Certainty(np.ones(5), np.ones(5, bool), True, np.ones(5, bool)),
-        Certainty(np.full(30, 0.2), np.zeros(30, bool), True, np.ones(30, bool)),
-        Certainty(np.full(30, 0.9), np.ones(30, bool), True, np.zeros(30, bool)),
+        Certainty(np.array([0.4]), np.array([False]), True, np.array([True]), FIRST[:1]),
+        Certainty(np.ones(5), np.ones(5, bool), True, np.ones(5, bool), FIRST[:5]),
+        Certainty(np.full(30, 0.2), np.zeros(30, bool), True, np.ones(30, bool), FIRST[:30]),
+        Certainty(np.full(30, 0.9), np.ones(30, bool), True, np.zeros(30, bool), FIRST[:30]),
     ],
     ids=["one image", "always right", "always wrong", "nothing familiar"],
 )

@@ -150,6 +150,21 @@ def test_too_many_connections_are_rejected(monkeypatch):
     assert b"fine" in accepted
 
 
+def test_rejected_request_is_read_before_the_connection_closes(monkeypatch):
+    """Else the connection would be reset, and the response might not arrive."""
+    monkeypatch.setattr(connection, "max_connections", lambda: 0)
+
+    async def ahead():
+        async with listening() as port:
+            # All of it is there before the loop gets to accept the connection.
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                client.sendall(GET + b"A: " + 60_000 * b"a" + b"\r\n\r\n")
+                return await asyncio.to_thread(client.makefile("rb").read)
+
+    reason = "Too many connections; try again"
+    assert read(asyncio.run(ahead())) == ("HTTP/1.1 503 Service Unavailable", reason)
+
+
 def limit_files(count):
     """For a process about to start: it may open few files."""
     hear_ctrl_c()

@@ -23,7 +23,7 @@ from lrrspm.serve.worker import Worker
 from tests.serve import fake_model
 from tests.serve.servers import send
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes that fork")
+pytestmark = pytest.mark.skipif(not processes.CAN_ISOLATE, reason="no processes that fork")
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from .. import __version__
 from .._support.environment import blas_libraries
+from .._support.estimators import BaseEstimator
 from .._support.registry import registered, source_digest
 
 FORMAT = 1

@@ -65,6 +65,8 @@ class Shelf:
         What the arrays look like. Shards with others are not used.
     write : callable
         Called as ``write(path, content)`` for each new shard.
+    found : callable
+        Called for each array that was found.
     """
 
     def __init__(
@@ -73,11 +75,12 @@ class Shelf:
         about: dict[str, Any],
         form: Form,
         write: Callable[[Path, bytes], None],
+        found: Callable[[], None],
     ) -> None:
         self._folder = folder
         self._about = json.loads(json.dumps(about))
         self._form = form
-        self._write_shard = write
+        self._write_shard, self._found = write, found
         self._waiting: dict[str, NDArray[Any]] = {}
         self._shards: dict[str, Path] = {}
         for path in shards(folder):
@@ -96,6 +99,7 @@ class Shelf:
                 self._shards = {n: other for n, other in self._shards.items() if other != path}
                 continue
             for name in here:
+                self._found()
                 yield name, arrays[name]
 
     def put(self, name: str | None, array: NDArray[Any]) -> None:

@@ -17,6 +17,7 @@ import json
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from pathlib import Path
@@ -51,6 +52,12 @@ class FeatureStore:
         A store, or a folder that is empty or does not exist yet. With None
         nothing is found and nothing kept.
 
+    Attributes
+    ----------
+    found : Counter of str
+        Arrays of each kind that were found, so that nobody takes the seconds of a run
+        for those of computing them.
+
     Notes
     -----
     If the folder cannot be written to (a full disk, no permission), a warning
@@ -61,6 +68,7 @@ class FeatureStore:
         self._folder = None if folder is None else _claim(Path(folder))
         self._digests: dict[str, tuple[tuple[int, ...], str | None]] = {}
         self._full = False
+        self.found: Counter[str] = Counter()
 
     @property
     def active(self) -> bool:
@@ -103,9 +111,13 @@ class FeatureStore:
 
     def shelf(self, kind: str, about: dict[str, Any] | None, form: Form) -> Shelf:
         """Return the shelf for what ``about`` describes; for None one that keeps nothing."""
+
+        def count() -> None:
+            self.found[kind] += 1
+
         if self._folder is None or about is None:
-            return Shelf(None, {}, form, self._write)
-        return Shelf(self._folder / kind / hash_of(about), about, form, self._write)
+            return Shelf(None, {}, form, self._write, count)
+        return Shelf(self._folder / kind / hash_of(about), about, form, self._write, count)
 
     @contextlib.contextmanager
     def timed(self, stages: Stages) -> Iterator[None]:

@@ -20,7 +20,15 @@ from .options import (
     most_skipped,
 )
 from .report import NO_ESTIMATE
-from .terminal import print_estimate, print_json, print_seconds, progress, warn_about_rare
+from .terminal import (
+    print_estimate,
+    print_json,
+    print_reused,
+    print_seconds,
+    progress,
+    reused,
+    warn_about_rare,
+)
 
 if TYPE_CHECKING:
     from ..growing import Changes
@@ -117,6 +125,7 @@ def add(
             estimate=summary.get("estimate"),
             bytes=target.stat().st_size,
             seconds=dict(stages.seconds),
+            from_cache=reused(store),
             skipped=[one.to_json() for one in skipped],
         )
     else:
@@ -128,6 +137,7 @@ def add(
         elif estimate:
             print(f"no estimate: {NO_ESTIMATE}")
         print_seconds(stages.seconds)
+        print_reused(store)
     warn_about_rare(summary)
     report_skipped(skipped, len(images.paths))
 

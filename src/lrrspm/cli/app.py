@@ -77,9 +77,20 @@ class _Command(TyperCommand):
     """A command whose help has no frames where they would cut the names of options."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        if shutil.get_terminal_size().columns < _FRAMED:
-            self.rich_markup_mode = None
+        if shutil.get_terminal_size().columns >= _FRAMED:
+            super().format_help(ctx, formatter)
+            return
+        self.rich_markup_mode = None
+        self.help = _plain(self.help)
+        for option in self.params:
+            if hasattr(option, "help"):
+                option.help = _plain(option.help)
         super().format_help(ctx, formatter)
+
+
+def _plain(words: str | None) -> str | None:
+    """Remove the backslashes that keep Rich from reading brackets as markup."""
+    return None if words is None else words.replace("\\[", "[")
 
 
 def _open_streams() -> None:
@@ -90,7 +101,7 @@ def _open_streams() -> None:
     os.close(descriptor)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def typed(context: typer.Context) -> str:
@@ -98,7 +109,7 @@ def typed(context: typer.Context) -> str:
     return str(context.meta[_TYPED])
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="lrrspm",
     cls=_Group,
     no_args_is_help=True,

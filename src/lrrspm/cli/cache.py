@@ -12,7 +12,7 @@ from .app import command_of, group
 from .options import Json
 from .terminal import print_json, print_rich, text
 
-cache = group("cache", "Show or empty a folder that --cache made.")
+cache: typer.Typer = group("cache", "Show or empty a folder that --cache made.")
 
 Store = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that --cache made.")]
 

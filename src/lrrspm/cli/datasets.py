@@ -16,7 +16,7 @@ from .terminal import print_json, print_rich, progress, text
 if TYPE_CHECKING:
     from ..datasets import Dataset, Report, Status
 
-datasets = group(
+datasets: typer.Typer = group(
     "datasets",
     "List, fetch, verify or add the nine data sets of the paper.\n\n"
     "Without a command, lists them: contents, terms, folder, and whether they are there and "

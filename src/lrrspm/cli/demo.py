@@ -84,7 +84,7 @@ def solar_cells() -> tuple[list[str], list[str]]:
         raise ImportError("the images of the demo are missing: pip install 'lrrspm[demo]'")
     folder = Path(spec.origin).parent / "data"
     paths, labels = [], []
-    for line in (folder / "labels.csv").read_text().splitlines():
+    for line in (folder / "labels.csv").read_text(encoding="utf-8").splitlines():
         name, probability, kind = line.split()
         if float(probability) in (0, 1):
             paths.append(str(folder / name))

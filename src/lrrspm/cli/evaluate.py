@@ -14,6 +14,7 @@ from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
+    ClassWeights,
     DeviceName,
     Group,
     ImageFolder,
@@ -31,6 +32,7 @@ from .options import (
     ReportPath,
     Seed,
     most_skipped,
+    parse_weights,
 )
 from .predictions import PredictionsPath, check_predictions, write_predictions
 from .report import (
@@ -41,11 +43,19 @@ from .report import (
     write_report,
     written_files,
 )
-from .terminal import print_evaluation, print_json, print_methods, progress
+from .terminal import (
+    print_evaluation,
+    print_json,
+    print_methods,
+    print_reused,
+    progress,
+    reused,
+)
 from .tunables import Tuned, make_classifiers, tunable
 
 if TYPE_CHECKING:
     from ..classifier import ImageClassifier
+    from ..evaluation import Skipped
 
 
 def _check_share(value: float | None) -> float | None:
@@ -89,6 +99,7 @@ def evaluate(
     label_column: LabelColumn = None,
     method: MethodName = config.METHOD,
     penalty: Penalty = config.C,
+    class_weight: ClassWeights = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
@@ -104,18 +115,22 @@ def evaluate(
     Images that cannot be read are listed and left out, as if they were not there; the
     exit code is then 3. With --method all every method is measured on the same splits
     and codebooks. A folder with train/ and test/ has its one split already, so
-    --train-per-class and --splits do not count.
+    --train-per-class and --splits do not count. --json has what it takes to repeat an
+    evaluation: machine and versions, a fingerprint of the data, splits and predictions.
 
     Example: lrrspm evaluate images --train-per-class 30
     """
+    from .._support.environment import describe_environment
     from .._support.stages import Stages
     from ..evaluation import evaluate_all
+    from ..evaluation.record import describe_data, describe_predictions, describe_splits
     from ..methods import METHODS
 
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
-        names, tuned, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device
-    )
+        names, tuned, C=penalty, class_weight=parse_weights(class_weight), random_state=seed,
+        n_jobs=jobs, cache=cache, device=device,
+    )  # fmt: skip
     if shared_codebook:
         _refuse_labels(list(classifiers.values()))
     check_report(report)
@@ -135,7 +150,9 @@ def evaluate(
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
             seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
-            calibrate=predictions is not None or report is not None, store=store,
+            # Class weights work by thresholds, too, which calibration finds.
+            calibrate=predictions is not None or report is not None or class_weight is not None,
+            store=store,
         )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped
@@ -149,10 +166,19 @@ def evaluate(
                 parameters, by_name, paths, labels, skipped, stages, (path_column, label_column),
             )  # fmt: skip
     if as_json:
-        found = {name: result.to_json() for name, result in by_name.items()}
+        found = {
+            name: {**result.to_json(), "predictions": describe_predictions(result)}
+            for name, result in by_name.items()
+        }
         written = written_files(report=report, predictions=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
+            from_cache=reused(store),
+            environment=describe_environment(),
+            data=describe_data(
+                *_kept(paths, labels, skipped), folder, results[0].class_names, jobs
+            ),
+            splits=describe_splits(results[0]),
             skipped=[one.to_json() for one in skipped],
             **written,
         )
@@ -161,8 +187,18 @@ def evaluate(
             print_methods(by_name)
         else:
             print_evaluation(results[0])
+        print_reused(store)
         print_written(report, predictions)
     report_skipped(skipped, len(paths))
+
+
+def _kept(
+    paths: list[str], labels: list[str], skipped: list[Skipped]
+) -> tuple[list[str], list[str]]:
+    """Return paths and labels without those of skipped images."""
+    gone = {one.path for one in skipped}
+    kept = [i for i, path in enumerate(paths) if path not in gone]
+    return [paths[i] for i in kept], [labels[i] for i in kept]
 
 
 def _refuse_labels(classifiers: list[ImageClassifier]) -> None:

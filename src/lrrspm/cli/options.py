@@ -98,6 +98,8 @@ class OnError(StrEnum):
     FAIL = "fail"
 
 
+# Besides images: files that other options name, which a slip must not make a model of.
+_NO_MODELS = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".html", ".htm")
 _ON_ERROR = "Skip images that cannot be read, or fail at the first one."
 OnErrorSkip = Annotated[OnError, typer.Option("--on-error", help=_ON_ERROR)]
 OnErrorLimited = Annotated[
@@ -225,9 +227,13 @@ def check_ending(target: Path, option: str, what: str, *endings: str) -> None:
 
 
 def check_replaced(output: Path) -> None:
-    """Refuse to overwrite a file that is no model: it may be precious."""
+    """Refuse names of images, tables and pages, and to overwrite any file that is no model."""
     from ..modelfile import ModelFileError, open_model
 
+    if output.suffix.lower() in (*config.IMAGE_SUFFIXES, *_NO_MODELS):
+        raise typer.BadParameter(
+            f"{printable(output)} is no name of a model; end it in .lrrspm", param_hint="--output"
+        )
     if not output.is_file() or not output.stat().st_size:
         return
     try:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .._support.stages import Listener
     from ..paper.experiments import Options
     from ..paper.results import Results
+    from ..paper.tables import Cell
     from ..report.page import Table
 
 
@@ -30,8 +31,19 @@ _PAUSE = 30
 """Seconds between progress lines without a terminal."""
 
 
-Codebook = StrEnum("Codebook", ["all", "training"])
-Format = StrEnum("Format", ["text", "markdown", "html"])
+class Codebook(StrEnum):
+    """Images that codebooks are learned from."""
+
+    all = "all"
+    training = "training"
+
+
+class Format(StrEnum):
+    """Kinds of output."""
+
+    text = "text"
+    markdown = "markdown"
+    html = "html"
 
 
 @command
@@ -40,9 +52,9 @@ def paper(
         list[str],
         typer.Argument(
             metavar="WHAT...",
-            help="table3, table4, table5, table7, table8, table9, table10, figure1, figure3, "
-            "figure4; copies, scaling, factors (why numbers differ); all; or report (a page of the "
-            "results so far).",
+            help="table1 to table10, figure1, figure1b, figure2, figure3, figure4; statistics (do "
+            "we agree with the paper?), claims (its sentences, one by one); copies, scaling, "
+            "factors (why numbers differ); all; or report (a page of the results so far).",
         ),
     ],
     results_dir: Annotated[
@@ -101,11 +113,11 @@ def paper(
 
     Example: lrrspm paper table4 --quick
     """
-    from ..paper.experiments import PARTS, Options
+    from ..paper.experiments import NOT_RUN_PARTS, PARTS, Options
     from ..paper.results import Results
     from ..paper.settings import ALL_IMAGES, TRAINING_IMAGES
 
-    parts = _check_parts(what, PARTS)
+    parts = _check_parts(what, (*PARTS, *NOT_RUN_PARTS))
     paged = bool({"all", "report"} & set(what))
     _check_output(output, paged)
     options = Options(
@@ -118,7 +130,9 @@ def paper(
         seed=seed,
     )
     results = Results(results_dir)
-    failed = _compute(parts, results, data_dir, options, jobs) if parts else []
+    run = [part for part in parts if part in PARTS]
+    failed = _compute(run, results, data_dir, options, jobs) if run else []
+    _note_outdated(results, options)
     written = _write_figures(parts, results, options)
     if paged:
         written.append(_write_page(results, options, output or results_dir / "report.html"))
@@ -202,6 +216,14 @@ def _compute(
     return list(dict.fromkeys(errors + results.errors(settings)))
 
 
+def _note_outdated(results: Results, options: Options) -> None:
+    from ..paper.report import say_outdated, shown
+
+    old = say_outdated(results, shown(results, options))
+    if old:
+        print(f"note: {old}", file=sys.stderr)
+
+
 def _lines() -> Listener:
     """Return a listener that prints a line now and then, for use without a terminal."""
     last = time.monotonic()
@@ -217,9 +239,10 @@ def _lines() -> Listener:
 
 def _write_figures(parts: list[str], results: Results, options: Options) -> list[Path]:
     from ..paper import figures
-    from ..paper.experiments import FIGURES
+    from ..paper.experiments import FIGURES, SCHEMATICS
 
-    drawn = {part: figures.draw(part, results, options) for part in parts if part in FIGURES}
+    wanted = [part for part in parts if part in (*FIGURES, *SCHEMATICS)]
+    drawn = {part: figures.draw(part, results, options) for part in wanted}
     saved = (figures.save(name, made, results.folder) for name, made in drawn.items() if made)
     return [path for paths in saved for path in paths]
 
@@ -250,7 +273,8 @@ def _write_page(results: Results, options: Options, path: Path) -> Path:
 
 def _describe(part: str, results: Results, options: Options) -> Any:
     """Return a part as JSON."""
-    from ..paper import figures
+    from ..paper import agreement, claims, figures, reference
+    from ..paper.experiments import SCHEMATICS
 
     if part == "figure4":
         return {
@@ -260,39 +284,70 @@ def _describe(part: str, results: Results, options: Options) -> Any:
     if part in ("figure1", "figure3"):
         record = figures.find(part, results, options)
         return record and record["values"]
+    if part in SCHEMATICS:
+        return None
+    if part in reference.REFERENCE:
+        return reference.describe(part, results, options)
+    if part == "statistics":
+        return agreement.describe(results, options)
+    if part == "claims":
+        return claims.describe(results, options)
     return {
-        row: {
-            name: cell and {**asdict(cell), "deviations": cell.deviations}
-            for name, cell in line.items()
-        }
-        for row, line in _sources(part)[0](results, options).items()
+        row: {name: cell and _cell_json(cell) for name, cell in line.items()}
+        for row, line in _cells(part, results, options).items()
     }
 
 
-def _sources(part: str) -> tuple[Any, Any]:
-    """Return the functions that make a part's cells and its table."""
-    from ..paper.studies import STUDIES
-    from ..paper.tables import cells, make_table
+def _cell_json(cell: Cell) -> dict[str, Any]:
+    test = cell.difference
+    known = {"standard_errors": test and test.errors, "p": test and test.p}
+    return {**asdict(cell), **known}
 
-    return STUDIES.get(part, (partial(cells, part), partial(make_table, part)))
+
+def _cells(part: str, results: Results, options: Options) -> Any:
+    from ..paper.studies import STUDIES
+    from ..paper.tables import cells
+
+    made = STUDIES[part][0] if part in STUDIES else partial(cells, part)
+    return made(results, options)
+
+
+def _tables(part: str, results: Results, options: Options) -> list[Table]:
+    """Return the tables that show a part."""
+    from ..paper import agreement
+    from ..paper.claims import claims_table
+    from ..paper.reference import REFERENCE
+    from ..paper.studies import STUDIES
+    from ..paper.tables import make_table
+
+    if part == "statistics":
+        made = [agreement.agreement_table, agreement.errors_table, agreement.paired_table]
+    elif part == "claims":
+        made = [claims_table]
+    elif part in STUDIES:
+        made = [STUDIES[part][1]]
+    else:
+        made = [REFERENCE.get(part, partial(make_table, part))]
+    return [one(results, options) for one in made]
 
 
 def _show(part: str, results: Results, options: Options, form: Format) -> None:
-    from ..paper.experiments import FIGURES
-    from ..paper.report import say
+    from ..paper.experiments import FIGURES, SCHEMATICS
+    from ..paper.report import say, say_caption
     from ..report.page import html_table, markdown_table
 
-    if part in FIGURES:
-        print_rich(text(f"{part}: {say(part, results, options)}"))
+    if part in (*FIGURES, *SCHEMATICS):
+        tell = say if part in FIGURES else say_caption
+        print_rich(text(f"{part}: {tell(part, results, options)}"))
         print()
         return
-    table = _sources(part)[1](results, options)
-    if form == Format.text:
-        _print(table)
-    elif form == Format.html:
-        print(html_table(table))
-    else:
-        print("\n\n".join([f"**{table.title}**", markdown_table(table), *table.notes]) + "\n")
+    for table in _tables(part, results, options):
+        if form == Format.text:
+            _print(table)
+        elif form == Format.html:
+            print(html_table(table))
+        else:
+            print("\n\n".join([f"**{table.title}**", markdown_table(table), *table.notes]) + "\n")
 
 
 def _print(table: Table) -> None:

@@ -93,7 +93,8 @@ def about_training(
         return (
             f"{trained} Its accuracy was estimated by cross-validation in {estimate['folds']} "
             f"folds: each of {tested} was tested by a support vector machine trained without "
-            "its fold. Numbers and mistakes below are of these tests."
+            "its fold. Numbers and mistakes below are of these tests; what is said of confidence "
+            "rests on leaving out one image at a time."
         )
     why = NO_ESTIMATE if asked else "none was asked for"
     return f"{trained} There is no estimate of its accuracy: {why}."

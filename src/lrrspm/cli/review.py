@@ -148,7 +148,8 @@ def _print_review(found: Review) -> None:
         print()
     print(f"{plural(found.images, 'image')}, {found.tested:,} of them tested")
     copies = f"{sum(map(len, found.copies)):,} near copies with different labels"
-    print(f"probably wrong labels {len(found.wrong):,}, {copies}, outliers {len(found.outliers):,}")
+    wrong, outliers = plural(len(found.wrong), "label"), plural(len(found.outliers), "outlier")
+    print(f"{wrong} probably wrong, {copies}, {outliers}")
 
 
 def _with_chance(label: str, chance: float | None) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import config
@@ -15,6 +16,7 @@ from .._support.text import natural_key, plural, printable
 
 if TYPE_CHECKING:
     from .._support.stages import Listener
+    from ..cache import FeatureStore
     from ..evaluation import Evaluation, Groups
 
 # Classes that an estimate lists at most, and groups of classes confused with each other.
@@ -91,7 +93,7 @@ def print_evaluation(result: Evaluation) -> None:
     trained = f", {tested} tested" if tested < result.images else ""
     basis = f"{splits}{plural(result.images, 'image')}{trained}, {classes}"
     print(f"accuracy {_accuracy(result)} %   ({basis})")
-    print(f"precision {result.precision:.2f} %, F1 {result.f1:.2f} %   (means over the classes)")
+    _print_means(result.precision, result.f1)
     table = Table("class, weakest first", box=None, pad_edge=False)
     table.columns[0].overflow = "fold"
     for column in ("recall %", "precision %", "F1 %"):
@@ -128,8 +130,13 @@ def print_kept_together(groups: Groups | None) -> None:
 def print_tested(result: Evaluation) -> None:
     """Print the accuracy on the test images of a folder with train/ and test/."""
     print(f"accuracy {result.mean:.1f} % on {plural(result.images, 'test image')}")
-    _print_weakest({str(name): share for name, share in result.per_class.items()})
+    _print_means(result.precision, result.f1)
+    _print_weakest({str(name): found[:3] for name, found in result.class_metrics.items()})
     _print_unknown(result)
+
+
+def _print_means(precision: float, f1: float) -> None:
+    print(f"precision {precision:.1f} %, F1 {f1:.1f} %   (means over the classes, as the accuracy)")
 
 
 def _print_unknown(result: Evaluation) -> None:
@@ -182,8 +189,18 @@ def print_estimate(summary: dict[str, Any], everything: bool = True) -> None:
     )
     if not everything:
         return
-    _print_weakest(estimate["per_class"])
-    print("with --min-confidence, of images like these, predict")
+    recalls, precisions = estimate["per_class"], estimate.get("precision_per_class")
+    if precisions is None:  # of an older model
+        _print_weakest({name: (recall,) for name, recall in recalls.items()})
+    else:
+        _print_means(estimate["precision"], estimate["f1"])
+        _print_weakest(
+            {
+                name: (recall, precisions[name], _harmonic_mean(recall, precisions[name]))
+                for name, recall in recalls.items()
+            }
+        )
+    print("with --min-confidence, each class counting the same, predict")
     for row in estimate["coverage"]:
         if row["right"] is not None:
             print(
@@ -193,14 +210,27 @@ def print_estimate(summary: dict[str, Any], everything: bool = True) -> None:
     print("  (of classes that it has never seen, it may answer half and more)")
 
 
-def _print_weakest(per_class: dict[str, float]) -> None:
-    """Print the accuracy per class, weakest first; of many classes the weakest alone."""
-    ranked = sorted(per_class.items(), key=lambda item: item[1])
-    print("weakest classes:" if len(ranked) > _WEAKEST else "per class, weakest first:")
-    for name, share in ranked[:_WEAKEST]:
-        print(f"  {printable(name)}: {share:.1f} %")
-    if len(ranked) > _WEAKEST:
-        print(f"  and {len(ranked) - _WEAKEST} more, each {ranked[_WEAKEST][1]:.1f} % or better")
+def _harmonic_mean(recall: float, precision: float) -> float:
+    """Return F1, percent, of a recall and a precision in percent."""
+    return 2 * recall * precision / (recall + precision) if recall else 0.0
+
+
+def _print_weakest(per_class: Mapping[str, Sequence[float]]) -> None:
+    """Print recall, precision and F1 per class, weakest first; of many classes the weakest."""
+    from rich.table import Table
+
+    ranked = sorted(per_class.items(), key=lambda item: (item[1][0], natural_key(item[0])))
+    many = len(ranked) > _WEAKEST
+    table = Table("weakest classes" if many else "class, weakest first", box=None, pad_edge=False)
+    table.columns[0].overflow = "fold"
+    for column in ("recall %", "precision %", "F1 %")[: len(ranked[0][1])]:
+        table.add_column(column, justify="right")
+    for name, found in ranked[:_WEAKEST]:
+        table.add_row(text(name), *(f"{value:.1f}" for value in found))
+    print_rich(table)
+    if many:
+        left, least = len(ranked) - _WEAKEST, ranked[_WEAKEST][1][0]
+        print(f"and {left} more, each with a recall of {least:.1f} % or better")
 
 
 def warn_about_rare(summary: dict[str, Any]) -> None:
@@ -234,8 +264,14 @@ def print_confusion(result: Evaluation) -> None:
     print_rich(table)
 
 
+# Strings in JSON have no line breaks, so this is always a list of whole numbers.
+_WHOLE_NUMBERS = re.compile(r"\[\n\s*(-?\d+(?:,\n\s*-?\d+)*)\n\s*\]")
+
+
 def print_json(**values: Any) -> None:
-    print(json.dumps(values, indent=2, allow_nan=False))
+    """Print values as JSON, indented, but for lists of whole numbers: they may be long."""
+    made = json.dumps(values, indent=2, allow_nan=False)
+    print(_WHOLE_NUMBERS.sub(lambda found: f"[{''.join(found[1].split())}]", made))
 
 
 def text(value: str) -> Any:
@@ -252,6 +288,21 @@ def print_rich(content: Any) -> None:
     # A pipe has no width; rows must not be wrapped there, unless COLUMNS asks for it.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 10_000
     Console(width=width, highlight=False).print(content)
+
+
+def reused(store: FeatureStore) -> dict[str, Any]:
+    """Return how many vectors, and whether codebooks, came from --cache; else nothing."""
+    vectors, codebooks = store.found["vectors"], store.found["codebooks"] > 0
+    return {"vectors": vectors, "codebooks": codebooks} if vectors or codebooks else {}
+
+
+def print_reused(store: FeatureStore) -> None:
+    """Say that seconds are those of a run with a cache that had something."""
+    found = reused(store)
+    if found:
+        what = [plural(found["vectors"], "vector")] * bool(found["vectors"])
+        what += ["the codebooks"] * found["codebooks"]
+        print(f"from the cache: {' and '.join(what)}; the seconds are those of the rest")
 
 
 def print_seconds(seconds: dict[str, float]) -> None:

@@ -38,9 +38,11 @@ from .terminal import (
     print_estimate,
     print_json,
     print_kept_together,
+    print_reused,
     print_seconds,
     print_tested,
     progress,
+    reused,
     warn_about_rare,
 )
 from .tunables import Tuned, make_classifiers, tunable
@@ -146,6 +148,7 @@ def train(
             **({} if tested is None else {"test": tested.to_json()}),
             bytes=output.stat().st_size,
             seconds=seconds,
+            from_cache=reused(store),
             parameters=parameters,
             skipped=[one.to_json() for one in skipped],
             **({} if report is None else {"report": str(report)}),
@@ -161,6 +164,7 @@ def train(
         if tested is not None:
             print_tested(tested)
         print_seconds(seconds)
+        print_reused(store)
         print_written(report)
         print(f"next: lrrspm predict {printable(output)} IMAGE...")
     warn_about_rare(summary)

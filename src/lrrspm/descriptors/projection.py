@@ -7,9 +7,9 @@ from typing import ClassVar, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from .. import config
+from .._support.estimators import BaseEstimator
 from .._support.loops import compiled
 from .._support.parallel import single_blas_thread
 from .base import LocalDescriptors
@@ -70,8 +70,8 @@ class Projection(BaseEstimator):
         vectors = vectors[:, ::-1]
         # Eigenvectors have no sign of their own; the largest entry is positive.
         signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(kept)])
-        self.mean_ = mean.astype(np.float32)
-        self.components_ = np.ascontiguousarray(vectors * signs, np.float32)
+        self.mean_: NDArray[np.float32] = mean.astype(np.float32)
+        self.components_: NDArray[np.float32] = np.ascontiguousarray(vectors * signs, np.float32)
         return self
 
     def transform(

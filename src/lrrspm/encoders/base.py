@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from .._support.estimators import BaseEstimator, FeatureNamesMixin, Tags, TransformerMixin
 from .._support.parallel import single_blas_thread
 from .kmeans import Progress, kmeans
 
@@ -19,7 +18,7 @@ BLOCK = 512
 speed, few enough for the codes to be still in cache when they are pooled."""
 
 
-class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Encoder(FeatureNamesMixin, TransformerMixin, BaseEstimator):
     """Base class of encoders.
 
     A subclass defines :meth:`learn_from`, :meth:`encode` and :attr:`n_atoms`,
@@ -128,6 +127,7 @@ class CodebookEncoder(Encoder):
     random_state: Any
 
     derived: ClassVar[dict[str, str]] = {"codebook_": "km"}
+    codebook_: NDArray[Any]
 
     @property
     def n_atoms(self) -> int:

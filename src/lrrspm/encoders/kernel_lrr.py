@@ -59,7 +59,7 @@ class KernelLRREncoder(LRREncoder):
     they are, so that methods share them.
     """
 
-    derived: ClassVar = {"codebook_": "km", "projection_": "qk", "total_": "q"}
+    derived: ClassVar[dict[str, str]] = {"codebook_": "km", "projection_": "qk", "total_": "q"}
 
     def __init__(
         self,

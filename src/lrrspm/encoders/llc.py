@@ -48,7 +48,7 @@ class LLCEncoder(CodebookEncoder):
     equals all its neighbors is shared among them evenly.
     """
 
-    pooled_by: ClassVar = "SignedMaxPooling"
+    pooled_by: ClassVar[str | None] = "SignedMaxPooling"
 
     def __init__(
         self,

@@ -57,8 +57,8 @@ class LRREncoder(CodebookEncoder):
     code.
     """
 
-    derived: ClassVar = {"codebook_": "km", "projection_": "mk", "total_": "m"}
-    pooled_by: ClassVar = "MaxPooling"
+    derived: ClassVar[dict[str, str]] = {"codebook_": "km", "projection_": "mk", "total_": "m"}
+    pooled_by: ClassVar[str | None] = "MaxPooling"
 
     def __init__(
         self,
@@ -84,8 +84,9 @@ class LRREncoder(CodebookEncoder):
                 raise ValueError(f"{name} must be at least 0, got {value}")
 
     def _prepare(self) -> None:
-        self.projection_ = self._project()
-        self.total_ = self.projection_.sum(axis=1, dtype=np.float64).astype(np.float32)
+        self.projection_: NDArray[np.float32] = self._project()
+        total = self.projection_.sum(axis=1, dtype=np.float64)
+        self.total_: NDArray[np.float32] = total.astype(np.float32)
 
     def _project(self) -> NDArray[np.float32]:
         """Compute ``projection_`` from ``codebook_``."""

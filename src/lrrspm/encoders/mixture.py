@@ -72,8 +72,11 @@ class MixtureEncoder(Encoder):
     several matrices of n k numbers in memory.
     """
 
-    derived: ClassVar = {"shares_": "k", "means_": "km", "deviations_": "km"}
-    pooled_by: ClassVar = "MomentPooling"
+    derived: ClassVar[dict[str, str]] = {"shares_": "k", "means_": "km", "deviations_": "km"}
+    pooled_by: ClassVar[str | None] = "MomentPooling"
+    shares_: NDArray[np.float32]
+    means_: NDArray[np.float32]
+    deviations_: NDArray[np.float32]
 
     def __init__(
         self,
@@ -136,7 +139,7 @@ class Posteriors:
 
     def __init__(self, mixture: Mixture) -> None:
         shares, means, deviations = (array.astype(np.float64) for array in mixture)
-        self.origin = means.mean(axis=0).astype(np.float32)
+        self.origin: NDArray[np.float32] = means.mean(axis=0).astype(np.float32)
         with np.errstate(all="ignore"):  # what overflows is refused below
             away, precisions = means - self.origin, deviations**-2.0
             factors = np.vstack([(away * precisions).T, -0.5 * precisions.T])

@@ -61,8 +61,8 @@ class SparseEncoder(CodebookEncoder):
     codes of few atoms, as those of descriptors of norm 1 are.
     """
 
-    derived: ClassVar = {"codebook_": "km", "gram_": "kk"}
-    pooled_by: ClassVar = "MaxPooling"
+    derived: ClassVar[dict[str, str]] = {"codebook_": "km", "gram_": "kk"}
+    pooled_by: ClassVar[str | None] = "MaxPooling"
 
     def __init__(
         self,
@@ -111,8 +111,8 @@ class SparseEncoder(CodebookEncoder):
         )
 
     def _prepare(self) -> None:
-        self.codebook_ = unit_rows(self.codebook_)
-        self.gram_ = gram_of(self.codebook_, self.ridge)
+        self.codebook_: NDArray[Any] = unit_rows(self.codebook_)
+        self.gram_: NDArray[np.float64] = gram_of(self.codebook_, self.ridge)
 
     def ready(self) -> None:
         self._atoms = self.codebook_.astype(np.float64)

@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from .. import config
+from .._support.estimators import Tags
 from .kmeans import Progress, kmeans
 from .lrr import LRREncoder
 
@@ -49,7 +50,7 @@ class SupervisedLRREncoder(LRREncoder):
     as descriptors, with a warning. Labels are used in ``fit`` alone.
     """
 
-    uses_labels: ClassVar = True
+    uses_labels: ClassVar[bool] = True
     codebook: ArrayLike | None = None
     """Always learned: atoms from elsewhere have no classes."""
 
@@ -87,7 +88,7 @@ class SupervisedLRREncoder(LRREncoder):
         self.check_parameters()
         values, labels = validate_data(self, X, y, dtype=np.float32)
         check_classification_targets(labels)
-        self.codebook_ = self._learn_by_class(values, labels, executor, progress)
+        self.codebook_: NDArray[Any] = self._learn_by_class(values, labels, executor, progress)
         self._prepare()
         self.ready()
         return self

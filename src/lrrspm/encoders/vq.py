@@ -36,7 +36,7 @@ class VQEncoder(CodebookEncoder):
     Of atoms at the same distance the first is taken.
     """
 
-    pooled_by: ClassVar = "HistogramPooling"
+    pooled_by: ClassVar[str | None] = "HistogramPooling"
 
     def __init__(
         self,

@@ -50,8 +50,8 @@ class LRRWeightEncoder(CodebookEncoder):
     n_features_in_ : int
     """
 
-    derived: ClassVar = {"codebook_": "km", "projection_": "mk", "offset_": "k"}
-    pooled_by: ClassVar = "MomentPooling"
+    derived: ClassVar[dict[str, str]] = {"codebook_": "km", "projection_": "mk", "offset_": "k"}
+    pooled_by: ClassVar[str | None] = "MomentPooling"
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ class LRRWeightEncoder(CodebookEncoder):
         scale = np.einsum("ij,ij->", atoms, atoms) / len(atoms) or 1.0
         projection = ridge_projection(atoms / np.sqrt(scale), self.regularization)
         projection /= np.float32(np.sqrt(scale))
-        self.projection_ = np.ascontiguousarray(projection[:-1])
-        self.offset_ = projection[-1] * np.float32(constant)
+        self.projection_: NDArray[np.float32] = np.ascontiguousarray(projection[:-1])
+        self.offset_: NDArray[np.float32] = projection[-1] * np.float32(constant)
 
     def encode(self, X: NDArray[np.float32], codes: NDArray[np.float32]) -> None:
         np.matmul(X, self.projection_, out=codes)

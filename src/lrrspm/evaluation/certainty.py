@@ -1,4 +1,9 @@
-"""Certainty: how sure a classifier was of each test image, and how often it was right."""
+"""Certainty: how sure a classifier was of each test image, and how often it was right.
+
+What answering only some images means is told as the accuracy is: each class counts the
+same, however many images it has. How well probabilities are calibrated is a matter of
+single images.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +41,8 @@ class Certainty(NamedTuple):
     """False if only the order of the probabilities means something."""
     familiar: NDArray[np.bool_]
     """False where an image is never answered, being unlike the training images, (n,)."""
+    classes: NDArray[np.int64]
+    """Number of each image's own class, (n,)."""
 
     @property
     def confidences(self) -> NDArray[np.float64]:
@@ -43,7 +50,12 @@ class Certainty(NamedTuple):
         return np.where(self.familiar, self.probabilities, 0.0)
 
     def coverage(self) -> list[dict[str, float | None]]:
-        """List what answering only from some confidence on would mean.
+        r"""List what answering only from some confidence on would mean.
+
+        .. math:: a = \frac1C \sum_c \frac{a_c}{n_c}, \qquad
+                  r = \sum_c \frac{r_c}{n_c} \Big/ \sum_c \frac{a_c}{n_c}
+
+        with a_c answers, r_c of them right, to the n_c images of each of C classes.
 
         Returns
         -------
@@ -54,14 +66,24 @@ class Certainty(NamedTuple):
         rows: list[dict[str, float | None]] = []
         for least in config.CONFIDENCES:
             answered = self.confidences >= least
-            share = 100 * float(self.right[answered].mean()) if answered.any() else None
-            rows.append(
-                {"confidence": least, "answered": 100 * float(answered.mean()), "right": share}
-            )
+            share = self._mean(answered)
+            right = 100 * (self._mean(answered & self.right) / share) if share else None
+            rows.append({"confidence": least, "answered": 100 * share, "right": right})
         return rows
 
-    def risks(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what answering only the surest images would mean.
+    def _mean(self, chosen: NDArray[np.bool_]) -> float:
+        """Return the mean over the classes of the share of images that are chosen (n,)."""
+        totals = np.bincount(self.classes)
+        found = np.bincount(self.classes[chosen], minlength=len(totals))
+        return float((found[totals > 0] / totals[totals > 0]).mean())
+
+    def risks(self, least: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what answering only the surest images would mean, each class counting the same.
+
+        Parameters
+        ----------
+        least : int
+            Leave out what rests on fewer answers, if there are as many images.
 
         Returns
         -------
@@ -73,9 +95,11 @@ class Certainty(NamedTuple):
         """
         order = np.argsort(-self.confidences, kind="stable")
         ends = np.flatnonzero(np.diff(self.confidences[order], append=-1))
-        answered = ends + 1
-        wrong = np.cumsum(~self.right[order])[ends]
-        return answered / len(order), wrong / answered
+        ends = ends[ends + 1 >= min(least, len(order))]
+        weights = 1 / np.bincount(self.classes)[self.classes[order]]
+        answered = np.cumsum(weights)
+        wrong = np.cumsum(weights * ~self.right[order])
+        return answered[ends] / answered[-1], wrong[ends] / answered[ends]
 
     def bins(self) -> list[Bin]:
         """Return :data:`BINS` equal intervals of probability, empty ones left out."""
@@ -115,6 +139,7 @@ def measure_certainty(
         columns.argmax(axis=1) == truth,
         model.temperature_ is not None,
         model.is_known(columns, 0.0),
+        truth,
     )
 
 
@@ -127,4 +152,5 @@ def join(parts: list[Certainty]) -> Certainty | None:
         np.concatenate([part.right for part in parts]),
         all(part.calibrated for part in parts),
         np.concatenate([part.familiar for part in parts]),
+        np.concatenate([part.classes for part in parts]),
     )

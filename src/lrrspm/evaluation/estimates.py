@@ -46,12 +46,13 @@ def train_with_estimate(
     """Fit a classifier to all images, and estimate how good it is.
 
     The estimate is that of a cross-validation: each image is tested by a support
-    vector machine that was trained without it, and without others of its group.
+    vector machine that was trained without it, and without others of its group. How
+    sure the classifier is of new images, it is told by leaving out one at a time.
     Descriptors, codebook and vectors are those of all images, without their
     labels. There is none where it is not asked for, where classes have one image
     each, or where an encoder learned from the labels. It joins the classifier's
     ``summary_``. ``max_skipped`` and ``groups`` are those of
-    :func:`lrrspm.evaluation.evaluate`; with ``mistakes``, the machines that made the
+    :func:`lrrspm.evaluate`; with ``mistakes``, the machines that made the
     most confident ones are kept. With ``frozen``, the features stay as they are. A
     ``store`` of None is the classifier's.
     """
@@ -70,19 +71,21 @@ def train_with_estimate(
             trained, skipped = fit_together(
                 [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,
-                tell=machines.__setitem__ if mistakes else None, frozen=frozen,
+                tell=machines.__setitem__ if mistakes else None, frozen=frozen, groups=own,
             )  # fmt: skip
             if skipped:
                 return None, skipped
             remember(classifier, paths, y, store, engine)
-        scores = trained[0].crossed
-        if not estimate or scores is None:
+        crossed = trained[0].crossed
+        if not estimate or crossed is None:
             return Training(None, []), {}
+        scores = crossed.scores
         names = classifier.classes_
         tested = folds >= 0
         truth = np.searchsorted(names, y)
         predicted = scores.argmax(axis=1)
-        certainty = measure_certainty(classifier, scores[tested], truth[tested])
+        # Machines of folds are less sure than the classifier, which has all images.
+        certainty = measure_certainty(classifier, crossed.left_out[tested], truth[tested])
         found = Evaluation(
             names.tolist(),
             [count_confusions(range(len(names)), truth[tested], predicted[tested])],
@@ -94,14 +97,17 @@ def train_with_estimate(
             certainty=certainty,
             folds=int(folds.max()) + 1,
         )
-        low, high = found.interval
+        (low, high), metrics = found.interval, found.class_metrics
         classifier.summary_["estimate"] = {
             "accuracy": found.mean,
             "low": low,
             "high": high,
             "images": found.images,
             "folds": found.folds,
-            "per_class": {str(name): share for name, share in found.per_class.items()},
+            "precision": found.precision,
+            "f1": found.f1,
+            "per_class": {str(name): one.recall for name, one in metrics.items()},
+            "precision_per_class": {str(name): one.precision for name, one in metrics.items()},
             "coverage": certainty.coverage(),
         }
         return Training(found, []), {}

@@ -23,7 +23,7 @@ from .certainty import Certainty, join, measure_certainty
 from .groups import COMPARE, Groups
 from .mistakes import Mistake, find_mistakes, most_confident
 from .predictions import Prediction, list_predictions
-from .results import Evaluation, LeftOut, Skipped, count_confusions
+from .results import Evaluation, LeftOut, Skipped, Split, count_confusions
 from .splits import given_split, left_to_test, split_by_class, split_seeds
 from .unreadable import RESTART, without_unreadable
 
@@ -160,6 +160,7 @@ def evaluate_all(
                 if tested.skipped:
                     return None, tested.skipped
                 found[i // len(group)].add(model, part, tested, rest, split + 1)
+                found[i // len(group)].splits.append(Split(train[split], rest))
             del trained  # the vectors, before those of the next splits are made
         return [one.result() for one in found], {}
 
@@ -208,6 +209,7 @@ class _Test:
         self._certainties: list[Certainty] = []
         self._left_out: list[LeftOut] = []
         self._predictions: list[Prediction] = []
+        self.splits: list[Split] = []
         self._seconds = {"encode": 0.0, "train": 0.0, "test": 0.0}
 
     def add(
@@ -249,6 +251,7 @@ class _Test:
             certainty=join(self._certainties),
             left_out=self._left_out,
             predictions=self._predictions,
+            splits=self.splits,
         )  # fmt: skip
 
 

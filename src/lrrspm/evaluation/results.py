@@ -50,6 +50,13 @@ class LeftOut:
         return asdict(self)
 
 
+class Split(NamedTuple):
+    """Training and test images of one split, as places among the images that were not skipped."""
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
 class ClassMetrics(NamedTuple):
     """How well one class is told from the others, over all splits together, percent."""
 
@@ -101,6 +108,8 @@ class Evaluation:
         See ``when`` of :class:`lrrspm.Channel`.
     predictions : list of Prediction
         One per test image and split.
+    splits : list of Split
+        Which images were trained with and tested, of :func:`lrrspm.evaluate`.
     """
 
     class_names: list[Any]
@@ -116,6 +125,7 @@ class Evaluation:
     certainty: Certainty | None = None
     left_out: list[LeftOut] = field(default_factory=list)
     predictions: list[Prediction] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)
 
     @property
     def confusion(self) -> NDArray[np.int64]:
@@ -220,7 +230,7 @@ class Evaluation:
         return max(0.0, self.mean - reach), min(100.0, self.mean + reach)
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything but mistakes, predictions and skipped images, as JSON takes it."""
+        """Return everything but images: accuracies, counts, seconds and parameters, for JSON."""
         return {
             "accuracy": {"mean": self.mean, "std": self.std, "splits": self.accuracies},
             "macro": {"recall": self.mean, "precision": self.precision, "f1": self.f1},

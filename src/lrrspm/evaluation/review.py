@@ -15,7 +15,7 @@ from ..cache import FeatureStore
 from ..classifier import ImageClassifier
 from ..modelfile import describe_parameters
 from ..pipeline import open_engine
-from ..svm import familiarity, stratified_folds
+from ..svm import familiarity, fit_temperature, probabilities, stratified_folds
 from ..training import as_seed, fit_together
 from .groups import Groups
 from .results import Skipped
@@ -130,7 +130,7 @@ def review(
     stages : Stages or None
         Where the seconds are added up.
     max_skipped : float
-        That of :func:`lrrspm.evaluation.evaluate`.
+        That of :func:`lrrspm.evaluate`.
 
     Returns
     -------
@@ -161,13 +161,12 @@ def review(
             )  # fmt: skip
         if skipped:
             return None, skipped
-        scores = trained[0].crossed
-        assert scores is not None
-        temperature, least = classifier.temperature_, classifier.familiar_
-        assert temperature is not None
-        assert least is not None
-        chances = classifier.probabilities(scores)
-        known = familiarity(scores, temperature)
+        assert trained[0].crossed is not None
+        scores, tested = trained[0].crossed.scores, folds >= 0
+        truth = np.searchsorted(classifier.classes_, y)
+        temperature = fit_temperature(scores[tested], truth[tested])
+        chances, known = probabilities(scores, temperature), familiarity(scores, temperature)
+        least = float(np.quantile(known[tested], config.UNFAMILIAR))
         chances[folds < 0] = known[folds < 0] = np.nan
         return judge_images(chosen, y, classifier.classes_, chances, known, least, numbers), {}
 

@@ -172,7 +172,7 @@ def tune(
     seed, n_jobs, cache
         As ``random_state``, ``n_jobs`` and ``cache`` of :class:`lrrspm.ImageClassifier`.
     groups, stages, max_skipped
-        Those of :func:`lrrspm.evaluation.evaluate`.
+        Those of :func:`lrrspm.evaluate`.
 
     Returns
     -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,9 +38,9 @@ class Batch:
     """
 
     def __init__(self, images: Sequence[NDArray[np.generic]], device: str) -> None:
-        self.shapes = tuple((image.shape[0], image.shape[1]) for image in images)
+        self.shapes: tuple[Shape, ...] = tuple((image.shape[0], image.shape[1]) for image in images)
         flat = np.concatenate([image.reshape(h * w, -1) for image, (h, w) in self._zip(images)])
-        self.pixels = torch.from_numpy(flat).to(device)
+        self.pixels: Any = torch.from_numpy(flat).to(device)
         sizes = [h * w for h, w in self.shapes]
         self._starts = np.cumsum([0, *sizes[:-1]])
 
@@ -96,12 +96,17 @@ class Grids:
     """
 
     def __init__(self, shapes: Sequence[Shape], least: int, size: int, step: int) -> None:
-        self.size, self.step = size, step
-        self.padded = tuple((max(h, least), max(w, least)) for h, w in shapes)
-        self.grids = [PatchGrid(shape, size, step) for shape in self.padded]
-        self.corners = [[grid.top for grid in self.grids], [grid.left for grid in self.grids]]
-        self.ny, self.nx = max(g.ny for g in self.grids), max(g.nx for g in self.grids)
-        self.sides = [(n - 1) * step + size for n in (self.ny, self.nx)]
+        self.size: int = size
+        self.step: int = step
+        self.padded: tuple[Shape, ...] = tuple((max(h, least), max(w, least)) for h, w in shapes)
+        self.grids: list[PatchGrid] = [PatchGrid(shape, size, step) for shape in self.padded]
+        self.corners: list[list[int]] = [
+            [grid.top for grid in self.grids],
+            [grid.left for grid in self.grids],
+        ]
+        self.ny: int = max(grid.ny for grid in self.grids)
+        self.nx: int = max(grid.nx for grid in self.grids)
+        self.sides: list[int] = [(n - 1) * step + size for n in (self.ny, self.nx)]
 
 
 class Members(NamedTuple):

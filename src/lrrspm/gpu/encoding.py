@@ -28,7 +28,10 @@ DESCRIBE: dict[type, Callable[[Any, Batch], tuple[torch.Tensor, list[Grids]]]] =
     LBP: describe_lbp,
     LocalColor: describe_local_color,
 }
-_POOLED = {(LRREncoder, MaxPooling): pool_maxima, (LRRWeightEncoder, MomentPooling): pool_moments}
+_POOLED: dict[tuple[type, type], Any] = {
+    (LRREncoder, MaxPooling): pool_maxima,
+    (LRRWeightEncoder, MomentPooling): pool_moments,
+}
 _PROJECTIONS = (type(None), Projection)
 
 

@@ -243,10 +243,7 @@ def _cheap_checks(paths: Sequence[str], labels: Sequence[str]) -> Iterator[str]:
     copies = sum(len(group) - 1 for group in groups)
     if copies:
         such = _some([paths[i] for i in groups[0]])
-        yield (
-            f"copies of other files ({copies}), such as {such}; {_LISTED}; "
-            "a test image may be a copy of a training image"
-        )
+        yield f"copies of other files ({copies}), such as {such}; {_LISTED}"
 
 
 def _some(names: Sequence[str], most: int = 3) -> str:

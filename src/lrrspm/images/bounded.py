@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -28,7 +28,7 @@ class ImageError(ValueError):
     def __init__(self, source: Source, reason: str) -> None:
         name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", None)
         # The name of a file opened by its descriptor is a number.
-        self.path = os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the image"
+        self.path: str = os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the image"
         self.reason = reason
         super().__init__(f"{self.path}: {reason}")
 
@@ -48,8 +48,11 @@ class BoundedFile:
     """
 
     def __init__(self, source: Source, file: BinaryIO, size: int) -> None:
-        self.source, self.file, self.size = source, file, size
-        self.seek, self.tell = file.seek, file.tell
+        self.source: Source = source
+        self.file: BinaryIO = file
+        self.size: int = size
+        self.seek: Callable[..., int] = file.seek
+        self.tell: Callable[[], int] = file.tell
         self.allow(_HEADER_READS, _HEADER_BYTES)
 
     def allow(self, reads: int, size: int) -> None:

@@ -69,4 +69,4 @@ class Strict:
                 set_handler(self._handler)
 
 
-strict = Strict()
+strict: Strict = Strict()

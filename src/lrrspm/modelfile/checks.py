@@ -92,20 +92,24 @@ def check_summary(summary: Any) -> dict[str, Any]:
 
 
 def _check_estimate(estimate: Any) -> None:
-    optional = ("folds", "low", "high", "per_class", "coverage")
-    _check_keys("estimate", estimate, {"images", "accuracy"}, *optional)
+    means = ("low", "high", "precision", "f1")
+    named = ("per_class", "precision_per_class")
+    _check_keys("estimate", estimate, {"images", "accuracy"}, "folds", "coverage", *means, *named)
     _check_counts(estimate["images"], estimate.get("folds", 0))
-    per_class, coverage = estimate.get("per_class", {}), estimate.get("coverage", [])
-    if not isinstance(per_class, dict) or not isinstance(coverage, list):
+    per_class, coverage = [estimate.get(key, {}) for key in named], estimate.get("coverage", [])
+    if not all(isinstance(one, dict) for one in per_class) or not isinstance(coverage, list):
         raise ValueError("its estimate is not of the right kind")
+    has_means = {"precision", "f1"} <= set(estimate)
+    if named[1] in estimate and not (has_means and per_class[0].keys() == per_class[1].keys()):
+        raise ValueError("its estimate lacks the precision of a class, or the means")
     if len(coverage) > _LONGEST_LIST:
         raise ValueError(f"its estimate has more than {_LONGEST_LIST} confidences")
-    shares = [estimate[key] for key in ("accuracy", "low", "high") if key in estimate]
+    shares = [estimate[key] for key in ("accuracy", *means) if key in estimate]
     for row in coverage:
         _check_keys("coverage", row, {"confidence", "answered", "right"})
         shares += [row["confidence"], row["answered"]]
         shares += [] if row["right"] is None else [row["right"]]
-    for share in (*shares, *per_class.values()):
+    for share in (*shares, *(share for one in per_class for share in one.values())):
         if type(share) not in (int, float) or not 0 <= share <= 100:
             raise ValueError("its estimate has a number that is not a percentage")
 

@@ -93,6 +93,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
 }
 FIGURES = ("figure1", "figure3", "figure4")
 PARTS = (*TABLES, *FIGURES, "copies", "scaling", "factors")
+SCHEMATICS = ("figure1b", "figure2")
+NOT_RUN_PARTS = ("table1", "table2", "table6", *SCHEMATICS, "statistics", "claims")
+"""Parts that need no run of their own."""
 
 OWN_CODEBOOK = "LrrSPM, codebook from training images"
 NORMALIZED = "LrrSPM, codes normalized (Algorithm 1)"

@@ -1,4 +1,4 @@
-"""Figures 1, 3 and 4: their numbers and drawings."""
+"""Figures 1, 3 and 4: their numbers and drawings; the drawings of 1 (b) and 2."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from ..datasets import load, locate
 from ..encoders import LRREncoder, SparseEncoder
 from ..images import read_image
 from ..pipeline import fit_features, open_engine
-from .experiments import Options, curves
+from .experiments import SCHEMATICS, Options, curves
 from .published import read_published
 from .results import Results
+from .schematics import draw_comparison, draw_flow
 from .tables import accuracy_cell
 
 if TYPE_CHECKING:
@@ -159,6 +160,9 @@ def _faces(paths: list[str]) -> NDArray[np.float32]:
 
 def draw(name: str, results: Results, options: Options) -> Figure | None:
     """Draw a figure; None if it has no numbers yet."""
+    if name in SCHEMATICS:
+        with _style():
+            return draw_comparison(options) if name == "figure1b" else draw_flow(options)
     if not has_numbers(name, results, options):
         return None
     with _style():

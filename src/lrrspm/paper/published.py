@@ -7,6 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+SPLITS = 5
+"""Splits behind each of the paper's means (section 4.2)."""
+
 
 @cache
 def read_published() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from .._support.environment import describe_environment
 from .._support.text import plural
-from .settings import Setting, digest
+from .settings import CODE, Setting, digest
 
 FILE = "rows.jsonl"
 
@@ -25,8 +25,9 @@ class Results:
     """All results so far, and the file that stores them.
 
     There are three kinds of lines: ``row`` (a setting and its result),
-    ``figure`` (numbers of a figure) and ``environment`` (commit, versions and
-    machine, which the others reference by a short digest). A later line
+    ``figure`` (numbers of a figure) and ``environment`` (commit, versions, of
+    the code behind results too, machine, and perhaps a ``note`` on its seconds,
+    which the others reference by a short digest). A later line
     replaces an earlier one with the same key. A process that is killed while
     writing leaves at most half a line, which is ignored.
 
@@ -46,7 +47,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.path = folder / FILE
+        self.path: Path = folder / FILE
         self.records: dict[str, dict[str, Any]] = {}
         self.environments: dict[str, dict[str, Any]] = {}
         self._current: str | None = None
@@ -97,6 +98,25 @@ class Results:
         """Return all records of a figure."""
         return [r for r in self.records.values() if r["setting"].get("figure") == name]
 
+    def code(self, record: dict[str, Any]) -> int:
+        """Return the version of the code that computed a result; the first did not record it."""
+        return int(self.environments[record["environment"]].get("code", 1))
+
+    def outdated(self, records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the results of older code, whose numbers this code may not repeat."""
+        return [record for record in records if self.code(record) < CODE]
+
+    def remarks(self, datasets: Iterable[str]) -> list[str]:
+        """Return what the environments of some data sets' rows say about their seconds."""
+        said, wanted = [], list(dict.fromkeys(datasets))
+        for key, environment in self.environments.items():
+            rows = (r for r in self.records.values() if r["environment"] == key)
+            own = {r["setting"]["dataset"] for r in rows} if "note" in environment else set()
+            names = [name for name in wanted if name in own]
+            if names:
+                said.append(f"{', '.join(names)}: {environment['note']}.")
+        return said
+
     def add_row(self, setting: Setting, **content: Any) -> None:
         """Store the result of a setting: its numbers, or ``error``."""
         self._add("row", setting.key, setting=asdict(setting), **content)
@@ -107,7 +127,7 @@ class Results:
 
     def _add(self, kind: str, key: str, **content: Any) -> None:
         if self._current is None:
-            environment = describe_environment()
+            environment = {**describe_environment(), "code": CODE}
             self._current = digest(environment)
             if self._current not in self.environments:
                 self._write({"kind": "environment", "key": self._current, **environment})

@@ -107,13 +107,16 @@ class Images:
     def __init__(self, setting: Setting, root: Path) -> None:
         paths, labels = map(np.array, load(setting.dataset, root))
         kept = _part_of_each_class(labels, setting.images_per_class, setting.max_classes)
-        self.dataset, self.paths, self.labels = setting.dataset, paths[kept], labels[kept]
-        self.names = np.unique(self.labels)
+        self.dataset: str = setting.dataset
+        self.paths: NDArray[Any] = paths[kept]
+        self.labels: NDArray[Any] = labels[kept]
+        self.names: NDArray[Any] = np.unique(self.labels)
         files = (
             f"{label}/{os.path.basename(path)}:{os.stat(path).st_size}"
             for path, label in zip(self.paths.tolist(), self.labels.tolist(), strict=True)
         )
-        self.fingerprint = hashlib.sha256("\n".join(files).encode("utf-8", "replace")).hexdigest()
+        content = "\n".join(files).encode("utf-8", "replace")
+        self.fingerprint: str = hashlib.sha256(content).hexdigest()
         self.published = True
         self._digests: NDArray[Any] | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -23,6 +24,20 @@ from .variants import vary
 ALL_IMAGES = "all images"
 TRAINING_IMAGES = "training images"
 RANDOM, EVEN = "random", "evenly spaced"
+
+CODE = 1
+"""Version of the code behind results: raised by a change that gives a setting another accuracy.
+
+Results record it, and older ones are named; ``tests/paper/test_code.py`` pins the numbers of this
+version.
+"""
+
+
+@cache
+def _is_low_rank(method: str) -> bool:
+    """Return True for methods with the parameters of low-rank codes."""
+    (channel,) = find_method(method).channels()
+    return isinstance(channel.encoder, LRREncoder)
 
 
 class CodebookKey(NamedTuple):
@@ -95,11 +110,11 @@ class Setting:
 
     def __post_init__(self) -> None:
         # Parameters that a method ignores must not distinguish its results.
-        if not isinstance(self._channel().encoder, LRREncoder):
+        if not _is_low_rank(self.method):
             for name in ("regularization", "threshold", "normalize_codes"):
                 object.__setattr__(self, name, None)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Short digest of all fields; the key of the result row."""
         return digest(asdict(self))

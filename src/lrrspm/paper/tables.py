@@ -13,9 +13,10 @@ from ..report.page import Table, verbatim
 from . import experiments
 from .experiments import OWN_CODEBOOK, TABLES, Column, Options, cell_settings, table_rows
 from .notes import QUICK
-from .published import published, read_published
+from .published import SPLITS, published, read_published
 from .results import Results
 from .settings import ALL_IMAGES, Setting
+from .significance import Difference, say_p, welch
 
 NOT_RUN = "not run"
 
@@ -35,6 +36,8 @@ class Cell:
         Why splits are missing, if known.
     other_data : bool
         True if the images are not the published ones.
+    splits : tuple of float
+        Accuracy of each split that was run, in their order.
     """
 
     mean: float | None
@@ -45,22 +48,24 @@ class Cell:
     paper_std: float | None = None
     error: str | None = None
     other_data: bool = False
+    splits: tuple[float, ...] = ()
 
     @property
-    def deviations(self) -> float | None:
-        """Ours minus the paper's, in combined standard deviations."""
-        if self.mean is None or self.std is None or self.paper is None or self.other_data:
+    def difference(self) -> Difference | None:
+        """Ours minus the paper's by Welch's test, if both have a spread to judge it by."""
+        if self.mean is None or self.std is None or self.other_data:
             return None
-        variance = self.std**2 + (self.paper_std or 0) ** 2
-        return (self.mean - self.paper) / variance**0.5 if variance else None
+        if self.paper is None or self.paper_std is None:
+            return None
+        return welch(self.mean, self.std, self.done, self.paper, self.paper_std, SPLITS)
 
     def lines(self) -> tuple[str, ...]:
         """Return the lines of a table cell: ours, the paper's in parentheses, the difference."""
         lines = [self.ours()]
         if self.paper is not None:
-            lines.append(f"({_spread(self.paper, self.paper_std)})")
-        if self.deviations is not None:
-            lines.append(f"{self.deviations:+.1f} sd")
+            lines.append(f"({spread(self.paper, self.paper_std)})")
+        if self.difference is not None:
+            lines.append(f"{self.difference.errors:+.1f} se, {say_p(self.difference.p)}")
         return tuple(lines)
 
     def ours(self) -> str:
@@ -68,7 +73,7 @@ class Cell:
         if self.mean is None:
             return "failed" if self.error else NOT_RUN
         missing = "" if self.done == self.wanted else f" ({self.done} of {self.wanted} splits)"
-        return _spread(self.mean, self.std) + missing
+        return spread(self.mean, self.std) + missing
 
     def change_from(self, base: Cell) -> float | None:
         """Return our mean minus that of another cell."""
@@ -91,6 +96,7 @@ def accuracy_cell(
         paper_std=paper["std"] if paper else None,
         error=errors[0] if errors else None,
         other_data=any("other_data" in row for row in rows),
+        splits=tuple(values),
     )
 
 
@@ -111,7 +117,7 @@ def cells(table: str, results: Results, options: Options) -> dict[str, dict[str,
         for column in TABLES[table]:
             settings = cell_settings(column, changes, options)
             # A quick run is not comparable with the paper.
-            paper = None if options.quick else _published(table, row, column)
+            paper = None if options.quick else find_published(table, row, column)
             if table == "table10":
                 for kind, (stages, field) in _TIMES.items():
                     theirs = paper[field] if paper else None
@@ -140,8 +146,10 @@ def make_table(table: str, results: Results, options: Options) -> Table:
     header = list(next(iter(found.values())))
     rows = [((row,), *(cell.lines() for cell in line.values())) for row, line in found.items()]
     rows += [] if options.quick else _quoted(table, header)
-    lines = tuple(_notes(table, found, options))
-    return Table(_table_title(table), ("method", *header), tuple(rows), lines)
+    lines = [*_notes(table, found, options)]
+    if table in (*_WITH_SECONDS, "table10"):
+        lines += results.remarks(column.dataset for column in TABLES[table])
+    return Table(_table_title(table), ("method", *header), tuple(rows), tuple(lines))
 
 
 def _table_title(table: str) -> str:
@@ -153,7 +161,7 @@ def _quoted(table: str, header: Sequence[str]) -> list[tuple[tuple[str, ...], ..
     rows: list[tuple[tuple[str, ...], ...]] = []
     for name in sorted({cell["row"] for cell in read_published()[table]["cells"]} - set(METHODS)):
         found = [published(table, row=name, dataset=title) for title in header]
-        line = [("", f"({_spread(c['accuracy'], c['std'])})") if c else ("",) for c in found]
+        line = [("", f"({spread(c['accuracy'], c['std'])})") if c else ("",) for c in found]
         rows.append(((name,), *line))
     return rows
 
@@ -188,7 +196,10 @@ def _about(table: str, options: Options) -> str:
             about += " (rows that say so: one per split, from its training images only)"
     else:
         about += ". One codebook per split, from its training images only"
-    compared = ". In parentheses: the paper's. sd: the difference in combined standard deviations."
+    compared = (
+        ". In parentheses: the paper's. se: the difference in standard errors of the two means; p: "
+        "the probability of one as large by chance (Welch's test)."
+    )
     return about + ("." if options.quick else compared)
 
 
@@ -200,7 +211,8 @@ def _title(table: str, column: Column, options: Options) -> str:
     return f"{options.training(column.train_per_class)} per class"
 
 
-def _published(table: str, row: str, column: Column) -> dict[str, Any] | None:
+def find_published(table: str, row: str, column: Column) -> dict[str, Any] | None:
+    """Return the paper's cell; a variant of LrrSPM is compared with the paper's LrrSPM."""
     where: dict[str, Any] = {"row": config.PAPER_METHOD if row in experiments.EXTRA_ROWS else row}
     where["dataset"] = column.dataset
     if table != "table10":
@@ -208,5 +220,6 @@ def _published(table: str, row: str, column: Column) -> dict[str, Any] | None:
     return published(table, **where)
 
 
-def _spread(mean: float, std: float | None) -> str:
+def spread(mean: float, std: float | None) -> str:
+    """Write a mean with its standard deviation, if it has one."""
     return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"

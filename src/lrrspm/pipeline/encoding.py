@@ -114,7 +114,7 @@ class Stores:
     ) -> None:
         self._none = FeatureStore(None)
         caches = [feature.cache for feature in features if feature.reads_plainly]
-        self.main = store or FeatureStore(caches[0] if caches else None)
+        self.main: FeatureStore = store or FeatureStore(caches[0] if caches else None)
 
     def of(self, features: SpatialPyramidFeatures) -> FeatureStore:
         """Return the store that one of the features may use."""

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from .. import config
+from .._support.estimators import BaseEstimator
 from .pyramid import Level, SpatialPyramid
 
 NORMS = ("l2", "l1", None)

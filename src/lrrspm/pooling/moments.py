@@ -54,7 +54,10 @@ class MomentPooling(Pooling):
     """
 
     derived: ClassVar[dict[str, str]] = {"shares_": "k", "means_": "km", "deviations_": "km"}
-    precision: ClassVar = np.float16
+    precision: ClassVar[type[np.floating[Any]]] = np.float16
+    shares_: NDArray[np.float32]
+    means_: NDArray[np.float32]
+    deviations_: NDArray[np.float32]
 
     def __init__(self, norm: str | None = "l2", order: int = 2) -> None:
         super().__init__(norm)
@@ -123,7 +126,7 @@ class MomentPooling(Pooling):
         """Return u and v of the cells of all levels, (n_cells, width)."""
         out = np.empty((pyramid.n_cells, self.width(*self.means_.shape)), np.float32)
         slope, bend = self._scales()
-        inverse = 1 / self.deviations_**2
+        inverse: Any = 1 / self.deviations_**2  # NumPy types it as float64
         for grid in pyramid.grids():
             _center_moments(
                 *state, grid.parents, self.means_, slope, inverse, bend[:, 0], out[grid.rows]
@@ -133,7 +136,8 @@ class MomentPooling(Pooling):
     def _scales(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return 1 / (sigma sqrt(pi)), (k, m), and 1 / sqrt(2 pi), (k, 1)."""
         shares = np.maximum(self.shares_, np.float32(1e-12))[:, None]
-        return 1 / (self.deviations_ * np.sqrt(shares)), 1 / np.sqrt(2 * shares)
+        slope: Any = 1 / (self.deviations_ * np.sqrt(shares))
+        return slope, 1 / np.sqrt(2 * shares)
 
     def attribute(
         self,
@@ -158,7 +162,8 @@ class MomentPooling(Pooling):
         slopes = weights.astype(np.float32, copy=False).reshape(merged.shape)
         evidence = slopes * (merged / np.float32(self.length(merged.ravel()) or 1))
         slope, bend = self._scales()
-        parts = (values, codes, cells, self.means_, 1 / self.deviations_, slope, bend[:, 0])
+        inverse: Any = 1 / self.deviations_
+        parts = (values, codes, cells, self.means_, inverse, slope, bend[:, 0])
         finest = np.zeros((pyramid.n_finest, sums.shape[1]), np.float32)
         _moment_amounts(*parts, finest)
         # What a unit of a patch's part is worth, with its sign and without, on all levels.

@@ -45,9 +45,9 @@ class VLADPooling(MomentPooling):
         codebook = getattr(encoder, "codebook_", None)
         if codebook is None:
             raise ValueError(f"{type(encoder).__name__} has no codebook, which VLADPooling needs")
-        self.means_ = codebook.astype(np.float32)
-        self.shares_ = np.ones(len(codebook), np.float32)
-        self.deviations_ = np.ones_like(self.means_)
+        self.means_: NDArray[np.float32] = codebook.astype(np.float32)
+        self.shares_: NDArray[np.float32] = np.ones(len(codebook), np.float32)
+        self.deviations_: NDArray[np.float32] = np.ones_like(self.means_)
         return self
 
     def add(

@@ -200,7 +200,7 @@ def _facts(found: Evaluation) -> Iterator[tuple[str, str, str]]:
     together = ", all splits together" if several else ""
     share = f"{100 * correct / tested:.2f} % of the test images{together}"
     yield "correct predictions", f"{correct:,} of {tested:,}", share
-    means = f"{found.precision:.1f} and {found.f1:.1f} %"
+    means = f"{found.precision:.1f} / {found.f1:.1f} %"
     yield "precision and F1", means, "means over the classes"
     per_class = found.per_class
     weakest = min(per_class, key=per_class.__getitem__)

@@ -20,7 +20,7 @@ from .._support.text import plural, printable
 class Heading:
     """A section heading."""
 
-    kind: ClassVar = "heading"
+    kind: ClassVar[str] = "heading"
     text: str
     level: int = 2
 
@@ -29,7 +29,7 @@ class Heading:
 class Text:
     """A paragraph; ``code``, **bold**, *slanted* and [links](address) as in Markdown."""
 
-    kind: ClassVar = "text"
+    kind: ClassVar[str] = "text"
     text: str
 
 
@@ -37,7 +37,7 @@ class Text:
 class Bullets:
     """A bullet list; items are written as in :class:`Text`."""
 
-    kind: ClassVar = "bullets"
+    kind: ClassVar[str] = "bullets"
     items: tuple[str, ...]
 
 
@@ -48,7 +48,7 @@ class Table:
     A table without a title belongs to the heading above it.
     """
 
-    kind: ClassVar = "table"
+    kind: ClassVar[str] = "table"
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], ...], ...]
@@ -59,7 +59,7 @@ class Table:
 class Figure:
     """A drawing as SVG; ``name`` is that of its file, beside a Markdown page."""
 
-    kind: ClassVar = "figure"
+    kind: ClassVar[str] = "figure"
     name: str
     svg: bytes
     caption: str

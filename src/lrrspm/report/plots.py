@@ -68,9 +68,7 @@ def confidence_rows(certainty: Certainty) -> list[tuple[str, str, str]]:
 
 def risk_plot(certainty: Certainty) -> Plot:
     """Plot the share of wrong answers over the share of images answered, surest first."""
-    shares, risks = certainty.risks()
-    enough = shares >= min(1, _ANSWERS / len(certainty.right))
-    shares, risks = shares[enough], risks[enough]
+    shares, risks = certainty.risks(_ANSWERS)
     scale, step = next(each for each in _SCALES if each[0] >= 100 * risks.max())
     kept = np.unique(np.linspace(0, len(risks) - 1, min(_POINTS, len(risks))).astype(np.int64))
     line = _points(shares[kept], 100 * risks[kept] / scale)

@@ -7,6 +7,8 @@ headers are there, and its timeout is for connections kept alive after a respons
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
 from functools import cache
 from http import HTTPStatus
@@ -21,6 +23,8 @@ from .middleware import HEADERS
 
 # Seconds for a request's first line and headers.
 _HEADER_SECONDS = 10.0
+# Bytes of a rejected request that are read; more than headers may have.
+_UNREAD_BYTES = 2**17
 # Open files to request from the system, if its limit is lower.
 _OPEN_FILES = 8192
 
@@ -78,7 +82,16 @@ class Connection(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         if self.cycle is not None:
             self.cycle.disconnected = True  # discard what the application still sends
+        self._discard_unread()
         self.transport.close()
+
+    def _discard_unread(self) -> None:
+        """Read what has arrived: closing a socket before that resets the connection.
+
+        The client would see the reset instead of the response, or after it.
+        """
+        with contextlib.suppress(OSError):  # nothing has arrived, or no file descriptor (Windows)
+            os.read(self.transport.get_extra_info("socket").fileno(), _UNREAD_BYTES)
 
 
 @cache

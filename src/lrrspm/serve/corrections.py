@@ -52,7 +52,7 @@ class Corrections:
         most_images: int = config.COLLECT_IMAGES,
         most_bytes: int = config.COLLECT_MB * 10**6,
     ) -> None:
-        self.folder = Path(folder)
+        self.folder: Path = Path(folder)
         self._most_images, self._most_bytes = most_images, most_bytes
         self._turn = asyncio.Lock()
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -72,7 +72,7 @@ class GuardMiddleware:
         self, app: ASGIApp, limits: Limits, hosts: Collection[str], any_address: bool
     ) -> None:
         self.app = app
-        self.active = 0
+        self.active: int = 0
         self._limits = limits
         self._hosts = {host.lower() for host in hosts}
         self._any_address = any_address

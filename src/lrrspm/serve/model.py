@@ -13,6 +13,7 @@ from PIL import Image
 
 from .. import config
 from .._support.environment import forget_peak_memory, held_memory, peak_memory
+from ..classifier import ImageClassifier
 from ..evidence import Examination
 from ..images import ImageError, read_thumbnail
 from ..images.decoding import is_jpeg, opened, upright
@@ -50,10 +51,10 @@ class Model:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.digest = _digest(path)
-        self.classifier = load_model(path)
-        self.labels = escape_all(self.classifier.classes_.tolist())
-        self.card = self._describe(path)
+        self.digest: str | None = _digest(path)
+        self.classifier: ImageClassifier = load_model(path)
+        self.labels: list[str] = escape_all(self.classifier.classes_.tolist())
+        self.card: dict[str, Any] = self._describe(path)
         if _digest(path) != self.digest:
             raise ValueError(f"{os.fspath(path)}: changed while it was loaded; try again")
         self._warm_up()
@@ -162,8 +163,8 @@ class Model:
             forget_peak_memory()
             start, held = time.process_time(), held_memory()
             self.explain(file, None, preview=True, patches=True)
-        self.seconds = time.process_time() - start
-        self.megabytes = max(0.0, peak_memory() - held)
+        self.seconds: float = time.process_time() - start
+        self.megabytes: float = max(0.0, peak_memory() - held)
 
 
 def _digest(path: str | os.PathLike[str]) -> str | None:

@@ -20,6 +20,8 @@ from .._support.parallel import single_blas_thread
 from . import frames
 from .errors import print_error
 
+CAN_ISOLATE = hasattr(os, "fork") and sys.platform != "darwin"
+"""True where workers are processes. On macOS a fork cannot use BLAS and other system libraries."""
 # Memory that a worker may take on top of the loaded model, and CPU seconds for an image.
 MEMORY_BYTES = 300 * 10**6
 CPU_SECONDS = 5
@@ -68,7 +70,7 @@ class Workers(Protocol):
 
 
 class Threads:
-    """Threads of this process, without limits: for systems without fork.
+    """Threads of this process, without limits: for systems that cannot isolate.
 
     Parameters
     ----------
@@ -80,14 +82,14 @@ class Threads:
     def __init__(self, path: str | os.PathLike[str], count: int) -> None:
         from .model import Model
 
-        self.model = Model(path)
+        self.model: Model = Model(path)
         self.hello: dict[str, Any] = {"card": self.model.card, "labels": self.model.labels}
         self._count = count
 
     async def start(self) -> None:
         self._blas = single_blas_thread()
         self._blas.__enter__()
-        self.pool = ThreadPoolExecutor(self._count, "lrrspm-serve")
+        self.pool: ThreadPoolExecutor = ThreadPoolExecutor(self._count, "lrrspm-serve")
 
     async def finish(self) -> None:
         # In a thread: the loop can still send responses.

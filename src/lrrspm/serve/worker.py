@@ -11,7 +11,7 @@ from fastapi import HTTPException, UploadFile
 from .. import __version__, config
 from .errors import RETRY
 from .escaping import escape
-from .processes import Processes, Threads, Workers
+from .processes import CAN_ISOLATE, Processes, Threads, Workers
 from .schemas import ErrorItem, Evidence, Limits, ModelCard, Prediction
 
 
@@ -39,7 +39,7 @@ class Worker:
         True if the server takes corrections.
     isolated : bool
         False for threads of this process, which have no limits on memory and
-        time; the default where the system cannot fork.
+        time; the default on Windows and macOS.
     """
 
     def __init__(
@@ -48,15 +48,15 @@ class Worker:
         limits: Limits | None = None,
         n_jobs: int = -1,
         min_confidence: float | None = None,
-        isolated: bool = hasattr(os, "fork"),
+        isolated: bool = CAN_ISOLATE,
         collects: bool = False,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits: Limits = limits or Limits()
         count = joblib.effective_n_jobs(n_jobs)
         self.workers: Workers = Processes(path, count) if isolated else Threads(path, count)
         self.labels: list[str] = self.workers.hello["labels"]
         self.min_confidence = min_confidence
-        self.card = ModelCard(
+        self.card: ModelCard = ModelCard(
             **self.workers.hello["card"],
             server=__version__,
             limits=self.limits,

@@ -2,10 +2,18 @@
 
 from .alignment import class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
-from .crossing import cross_scores, fit_crossed
+from .crossing import Crossed, cross_scores, fit_crossed
 from .folds import stratified_folds
 from .kernel import KernelSVM
-from .labels import ClassWeight, encode_labels, predict_labels, score_columns, weigh_samples
+from .labels import (
+    ClassWeight,
+    encode_labels,
+    one_vs_rest,
+    predict_labels,
+    score_columns,
+    weigh_samples,
+)
+from .leaving import leave_out
 from .linear import LinearSVM, linear_gram
 
 SVM = LinearSVM | KernelSVM
@@ -13,6 +21,7 @@ SVM = LinearSVM | KernelSVM
 __all__ = [
     "SVM",
     "ClassWeight",
+    "Crossed",
     "KernelSVM",
     "LinearSVM",
     "class_alignment",
@@ -22,7 +31,9 @@ __all__ = [
     "fit_crossed",
     "fit_temperature",
     "fit_thresholds",
+    "leave_out",
     "linear_gram",
+    "one_vs_rest",
     "predict_labels",
     "probabilities",
     "score_columns",

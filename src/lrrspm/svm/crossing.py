@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,20 @@ from .._support.parallel import single_blas_thread
 from .dual import Floats
 from .kernel import KernelSVM
 from .labels import encode_labels, one_vs_rest, score_columns, weigh_samples
+from .leaving import leave_out
 from .linear import LinearSVM, linear_gram
 
 Tell = Callable[[int, Any], object]
+
+
+class Crossed(NamedTuple):
+    """Scores of n samples by machines that were trained without them, (n, n_classes)."""
+
+    scores: NDArray[np.float64]
+    """Trained without the sample's fold; 0 where that is -1."""
+    left_out: NDArray[np.float64]
+    """Trained without the sample and its group alone, see :func:`leave_out`; where that
+    cannot be had, those of folds."""
 
 
 def fit_crossed(
@@ -27,28 +38,60 @@ def fit_crossed(
     executor: Executor | None,
     sample_weight: ArrayLike | None = None,
     tell: Tell | None = None,
-) -> NDArray[np.float64]:
-    """Fit a machine to all samples; returns scores (n, n_classes) of machines without each fold.
+    groups: NDArray[np.int64] | None = None,
+) -> Crossed:
+    """Fit a machine to all samples; returns scores of machines without each fold, or sample.
 
     ``tell`` is called with each fold and its machine. Where nobody asks for the machines
     of long vectors, their scores come from the Gram matrix: weights of a fold are
     classes x d numbers and n x d products for each class.
     """
-    long = X.dtype == np.float16 and len(X) <= X.shape[1]
-    if tell is None and long and isinstance(svm, LinearSVM) and not svm.fit_intercept:
+    gram = None
+    if isinstance(svm, LinearSVM) and not svm.fit_intercept and len(X) <= X.shape[1]:
         gram = linear_gram(X, executor)
+    if gram is not None and tell is None and X.dtype == np.float16:
+        assert isinstance(svm, LinearSVM)
         svm.fit_folds(X, y, None, executor, sample_weight, gram=gram)
-        return cross_scores(gram, y, folds, svm, executor, sample_weight)
-    scores = np.zeros((len(y), len(np.unique(y))))
+        scores = cross_scores(gram, y, folds, svm, executor, sample_weight)
+    else:
+        scores = np.zeros((len(y), len(np.unique(y))))
 
-    def test(fold: int, machine: LinearSVM | KernelSVM) -> None:
-        rows = folds == fold
-        scores[rows] = score_columns(machine.scores(X[rows], executor))
-        if tell is not None:
-            tell(fold, machine)
+        def test(fold: int, machine: LinearSVM | KernelSVM) -> None:
+            rows = folds == fold
+            scores[rows] = score_columns(machine.scores(X[rows], executor))
+            if tell is not None:
+                tell(fold, machine)
 
-    svm.fit_folds(X, y, folds, executor, sample_weight, test)
-    return scores
+        given = {} if gram is None else {"gram": gram}
+        svm.fit_folds(X, y, folds, executor, sample_weight, test, **given)
+    left = None
+    if gram is not None:
+        assert isinstance(svm, LinearSVM)
+        left = _leave_out(svm, X, y, gram, sample_weight, groups, executor)
+    return Crossed(scores, scores.copy() if left is None else left)
+
+
+def _leave_out(
+    svm: LinearSVM,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    gram: Floats,
+    sample_weight: ArrayLike | None,
+    groups: NDArray[np.int64] | None,
+    executor: Executor | None,
+) -> NDArray[np.float64] | None:
+    """Return scores (n, n_classes) of leaving out each sample, if they can be had."""
+    classes, indices = encode_labels(y)
+    scores = svm.scores(X, executor).reshape(len(y), -1)
+    signs = one_vs_rest(indices, len(classes), np.float64)
+    weights = weigh_samples(svm.class_weight, y, sample_weight, np.float64)
+    costs = np.full(len(y), 2.0 * svm.C)
+    costs *= 1 if weights is None else weights
+    squared = svm.loss == "squared"
+    found = leave_out(gram, scores, signs, costs, groups, squared, executor)
+    if found is None:
+        return None
+    return score_columns(found[:, 0] if len(classes) == 2 else found).astype(np.float64)
 
 
 def cross_scores(

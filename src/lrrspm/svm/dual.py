@@ -115,7 +115,9 @@ class SomeProducts:
 
     def __init__(self, products: Products, rows: NDArray[np.int64]) -> None:
         self._products, self._rows = products, rows
-        self.begin, self.change, self.keep = products.begin, products.change, products.keep
+        self.begin: Callable[[int], None] = products.begin
+        self.change: Callable[[Floats], None] = products.change
+        self.keep: Callable[[NDArray[np.bool_]], None] = products.keep
 
     def block(self, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
         return self._products.block(self._rows[rows])

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from .. import config
+from .._support.estimators import BaseEstimator, ClassifierMixin, Tags
 from .._support.parallel import single_blas_thread, workers
 from .dual import Floats, GramProducts, solve_dual
 from .kernels import KERNELS, intersection_weights, kernel_matrix
@@ -61,6 +61,8 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
 
     # As in LinearSVM, with s support vectors.
     derived: ClassVar[dict[str, str]] = {"support_vectors_": "sd", "dual_coef_": "cs"}
+    classes_: NDArray[Any]
+    support_vectors_: Floats
 
     def __init__(
         self,
@@ -144,8 +146,8 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
         return self
 
     def _keep(self, samples: Floats, alphas: Floats, signs: Floats) -> None:
-        self.support_ = np.flatnonzero(alphas.any(axis=0))
-        self.dual_coef_ = np.ascontiguousarray((alphas * signs)[:, self.support_])
+        self.support_: NDArray[np.intp] = np.flatnonzero(alphas.any(axis=0))
+        self.dual_coef_: Floats = np.ascontiguousarray((alphas * signs)[:, self.support_])
         vectors = samples[:0] if self.kernel == "precomputed" else samples[self.support_]
         self.support_vectors_ = vectors.astype(np.float32) if self.kernel in KERNELS else vectors
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import config
+from .._support.estimators import BaseEstimator, ClassifierMixin
 from .._support.parallel import single_blas_thread, workers
 from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
 from .labels import (
@@ -104,6 +104,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
     # What a model file keeps, and its shape: c classes, d columns.
     derived: ClassVar[dict[str, str]] = {"coef_": "cd", "intercept_": "c"}
+    classes_: NDArray[Any]
 
     def __init__(
         self,
