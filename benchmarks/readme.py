@@ -81,6 +81,7 @@ def tables() -> dict[str, str]:
         "stages": stages_table(),
         "speed": speed_table(tuple(name for name in SCRIPTS if name != "evidence")),
         "evidence": speed_table(("evidence",)),
+        "scaling": speed_table(("scaling",)),
         "presets": presets_table(),
         "folders": folders_table(),
         "everyday": everyday.table(),

@@ -95,7 +95,7 @@ def license_of(name: str) -> str:
     stated = about["License"].strip() if "License" in about else ""
     if is_permissive(stated):
         return stated
-    if "BSD License" in kinds:
+    if "BSD License" in kinds or stated == "BSD":
         return "BSD-3-Clause" if "either the name" in stated + _texts(package) else "BSD-2-Clause"
     raise LicenseError(f"{name}: unknown license {stated!r:.60} {kinds}")
 

@@ -200,10 +200,22 @@ class ChannelParameters(BaseEstimator):
     """
 
     channels: Sequence[Channel] | None
+    engine: Any
 
     def new_channels(self) -> list[Channel]:
         """Return unfitted channels of our own, every part named."""
         raise NotImplementedError
+
+    def __sklearn_clone__(self) -> Self:
+        # Executors and clients cannot be copied, and need not be.
+        engine = getattr(self, "engine", None)
+        if engine is None or isinstance(engine, str):
+            return super().__sklearn_clone__()
+        self.engine = config.ENGINE
+        try:
+            return super().__sklearn_clone__().set_params(engine=engine)
+        finally:
+            self.engine = engine
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return parameters by name; with ``deep`` those of channels and their parts too."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import config
 from ._support.estimators import BaseEstimator, ClassifierMixin, Tags
+from ._support.shards import Shards
 from ._support.stages import Stages
 from .cache import FeatureStore
 from .channels import Channel, ChannelParameters
@@ -81,9 +81,11 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         not part of a model file.
     device : str
         Where vectors are computed: "cpu"; "cuda" for a GPU of NVIDIA (``lrrspm[gpu]``),
-        for the methods fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations
-        of a GPU on the CPU. Vectors agree within rounding. Codebooks are learned and images read on
-        the CPU. Not part of a model file.
+        for fast, balanced, best, LrrSPM and LrrFV; or "torch", the operations of a GPU on
+        the CPU. Vectors agree within rounding. Not part of a model file.
+    engine : str, Executor or distributed.Client
+        What computes chunks of images, with the same bits: "threads", "processes",
+        ``dask://host:port`` (``lrrspm[dask]``), a client of Dask, or an executor.
 
     Attributes
     ----------
@@ -91,8 +93,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
     features_ : SpatialPyramidFeatures
     svm_ : LinearSVM or KernelSVM
     temperature_ : float or None
-        Of the probabilities, learned by cross-validation; None where the classes
-        have too few images for it.
+        Of the probabilities, by cross-validation; None where classes have too few images.
     familiar_ : float or None
         Least :func:`lrrspm.svm.familiarity` of 99 % of the training images, likewise.
     summary_ : dict
@@ -102,9 +103,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     Notes
     -----
-    Parameters of parts are nested, in a grid search too:
-    ``channels__0__encoder__regularization``, ``channels__0__descriptor__step``,
-    ``channels__0__levels``.
+    Parameters of parts are nested, in a grid search too: ``channels__0__levels``,
+    ``channels__0__encoder__regularization``, ``channels__0__descriptor__step``.
 
     Examples
     --------
@@ -127,6 +127,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         cache: str | os.PathLike[str] | None = None,
         class_weight: ClassWeight = None,
         device: str = config.DEVICE,
+        engine: Any = config.ENGINE,
     ) -> None:
         self.encoder: Any = encoder
         self.method = method
@@ -139,6 +140,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.cache = cache
         self.class_weight = class_weight
         self.device = device
+        self.engine = engine
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -170,8 +172,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         """
         check_is_fitted(self)
         images = list_images(X)
-        with open_engine(self.n_jobs, device=self.device) as engine:
-            score = partial(self.svm_.scores, executor=engine.threads)
+        with open_engine(self.n_jobs, self.engine, self.device) as engine:
+            score = self.svm_.scores
             found = map_vectors(score, self.features_, images, engine, Stages(), store=self.store())
         return np.concatenate(found.results)
 
@@ -315,13 +317,14 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     def fit_svm(
         self,
-        vectors: NDArray[Any],
+        vectors: NDArray[Any] | Shards,
         labels: NDArray[Any],
         engine: Engine,
         folds: NDArray[np.int64] | None = None,
         sample_weight: NDArray[Any] | None = None,
         tell: Callable[[int, SVM], object] | None = None,
         groups: NDArray[np.int64] | None = None,
+        progress: Callable[[int, float], None] | None = None,
     ) -> Crossed | None:
         """Train the support vector machine alone, on vectors of ``features_``.
 
@@ -329,17 +332,27 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         trained without the image are returned; ``tell`` is called with each fold and
         its machine. It is calibrated on those of leaving out the image and its group
         (N,) alone: machines of folds know less than it does, and are less sure.
+        Vectors of a linear machine may be in shards, whose ``progress`` is told.
         """
         self.svm_: SVM = self.new_svm()
         self.temperature_: float | None = None
         self.familiar_: float | None = None
         crossed = None
+        given: dict[str, Any] = {"progress": progress} if isinstance(vectors, Shards) else {}
         if folds is None or folds.max() < 0:
-            self.svm_.fit_on(vectors, labels, engine.threads, sample_weight)
+            self.svm_.fit_folds(vectors, labels, None, engine.threads, sample_weight, **given)
         else:
             indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
             crossed = fit_crossed(
-                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell, groups
+                self.svm_,
+                vectors,
+                labels,
+                folds,
+                engine.threads,
+                sample_weight,
+                tell,
+                groups,
+                progress,
             )
             self._calibrate(crossed, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None

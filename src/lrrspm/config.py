@@ -69,6 +69,9 @@ RIDGE = 1e-4
 DEVICE = "cpu"
 """Where vectors are computed."""
 
+ENGINE = "threads"
+"""Where chunks of images are computed."""
+
 METHOD = "balanced"
 """The method that is used unless another is named."""
 

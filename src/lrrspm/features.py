@@ -42,7 +42,8 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
         Larger images are shrunk to this, see :func:`lrrspm.read_image`.
     n_samples : int
         Descriptors that each channel is fitted to, the same number of random ones from
-        each training image; with a projection at most 150, or 50,000 in all.
+        each training image; with a projection at most 150, or 50,000 in all. With more
+        images than that, one from each of ``n_samples`` random images.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.

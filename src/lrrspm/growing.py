@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ._support.parallel import ordered_map
 from ._support.stages import Stages
 from .cache import FeatureStore
 from .features import Image
@@ -101,13 +100,13 @@ class GrowingMixin:
         if labels.dtype.kind != kept.labels.dtype.kind:
             raise ValueError(f"labels are {labels.dtype}, those before were {kept.labels.dtype}")
         store = classifier.store()
-        with open_engine(classifier.n_jobs, device=classifier.device) as engine:
+        with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
             features = [classifier.features_]
             encoded = encode_images(features, images, engine, Stages(), store=store)
             kept = Kept(
                 np.concatenate([kept.vectors, encoded.matrices[0]]),
                 np.concatenate([kept.labels, labels]),
-                kept.digests + _identify(images, store, engine),
+                kept.digests + store.identify(images, engine.map_each),
             )
             folds = stratified_folds(kept.labels, as_seed(classifier.random_state))
             classifier.fit_svm(kept.vectors, kept.labels, engine, folds)
@@ -131,7 +130,7 @@ def train(
     everything = [np.arange(len(images))]
     weights = None if sample_weight is None else np.asarray(sample_weight)
     store = classifier.store()
-    with open_engine(classifier.n_jobs, device=classifier.device) as engine:
+    with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
         ((trained,), _) = fit_together(
             [classifier], images, y, everything, engine, Stages(), store=store,
             sample_weight=weights, calibrate=True, frozen=frozen,
@@ -149,13 +148,9 @@ def remember(
     engine: Engine,
 ) -> list[str | None]:
     """Note what a classifier was trained on; returns the digests of the images."""
-    digests = _identify(images, store, engine)
+    digests = store.identify(images, engine.map_each)
     classifier.digests_ = pack_digests(digests, labels, classifier.classes_)
     return digests
-
-
-def _identify(images: Sequence[Image], store: FeatureStore, engine: Engine) -> list[str | None]:
-    return list(ordered_map(store.identify, images, engine.threads))
 
 
 def count_trained(classifier: ImageClassifier, images: Sequence[Image]) -> int:
@@ -163,8 +158,8 @@ def count_trained(classifier: ImageClassifier, images: Sequence[Image]) -> int:
     if classifier.digests_ is None:
         return 0
     known = {row.tobytes().hex() for row in classifier.digests_}
-    with open_engine(classifier.n_jobs) as engine:
-        digests = _identify(images, classifier.store(), engine)
+    with open_engine(classifier.n_jobs, classifier.engine) as engine:
+        digests = classifier.store().identify(images, engine.map_each)
     return sum(digest is not None and digest[:32] in known for digest in digests)
 
 
@@ -203,7 +198,7 @@ def gather(
         for path, label in zip(*found, strict=True)
     ]
     rows.sort(key=lambda row: (row[0], row[2]))
-    digests = _identify([path for _, _, path in rows], store, engine)
+    digests = store.identify([path for _, _, path in rows], engine.map_each)
     last: dict[str | None, int] = {}
     for digest, (_, number, _) in zip(digests, rows, strict=True):
         last[digest] = max(number, last.get(digest, 0))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ from .modelfile import (
     open_model,
     restore,
 )
-from .pipeline import map_vectors, open_engine
+from .pipeline import block_size, open_engine, stream_vectors
 from .svm import score_columns
 
 
@@ -86,10 +85,14 @@ def _restore(file: ModelFile) -> ImageClassifier:
 
 
 class Scored(NamedTuple):
-    """Scores (n, n_classes) of the images that could be read, and why others could not."""
+    """Scores (n, n_classes) of the images that could be read, and why others could not.
+
+    ``images`` is the number of both.
+    """
 
     scores: NDArray[Any]
     skipped: dict[int, str]
+    images: int
 
 
 def score_images(
@@ -100,15 +103,43 @@ def score_images(
     With ``skip``, images that cannot be read have no row; without, the first
     one raises.
     """
+    parts = list(stream_scores(classifier, images, stages, skip))
+    skipped = {i: reason for part in parts for i, reason in part.skipped.items()}
+    scores = [part.scores for part in parts if len(part.scores)] or [_no_scores(classifier)]
+    return Scored(np.concatenate(scores), skipped, len(images))
+
+
+def stream_scores(
+    classifier: ImageClassifier,
+    images: Sequence[Image],
+    stages: Stages,
+    skip: bool,
+    first: int = 0,
+) -> Iterator[Scored]:
+    """Yield the scores of some images after another, in memory that does not grow with them.
+
+    As :func:`score_images`; numbers of skipped images are those among all. Begins with
+    the image ``first``, a multiple of :func:`scored_together`.
+    """
     check_is_fitted(classifier)
-    with open_engine(classifier.n_jobs, device=classifier.device) as engine:
-        score = partial(classifier.svm_.scores, executor=engine.threads)
-        found = map_vectors(
-            score, classifier.features_, images, engine, stages, skip, classifier.store()
-        )
-    if not found.results:
-        return Scored(np.empty((0, len(classifier.classes_)), np.float32), found.skipped)
-    return Scored(score_columns(np.concatenate(found.results)), found.skipped)
+    with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
+        blocks = stream_vectors(
+            classifier.svm_.scores, classifier.features_, images, engine, stages, skip,
+            classifier.store(), first,
+        )  # fmt: skip
+        for block in blocks:
+            found = block.result
+            scores = _no_scores(classifier) if found is None else score_columns(found)
+            yield Scored(scores, block.skipped, block.images)
+
+
+def scored_together(classifier: ImageClassifier) -> int:
+    """Return how many images :func:`stream_scores` scores at a time."""
+    return block_size(classifier.features_)
+
+
+def _no_scores(classifier: ImageClassifier) -> NDArray[Any]:
+    return np.empty((0, len(classifier.classes_)), np.float32)
 
 
 def rank(classes: NDArray[Any], scores: NDArray[Any], top: int) -> list[list[tuple[str, float]]]:

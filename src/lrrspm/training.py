@@ -9,13 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._support.shards import Shards
 from ._support.stages import Stages
 from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable, fitted_places
-from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
-from .svm import SVM, Crossed, class_alignment, encode_labels, stratified_folds
+from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors, whole
+from .svm import (
+    SVM,
+    Crossed,
+    LinearSVM,
+    aligned_rows,
+    class_alignment,
+    encode_labels,
+    gram_fits,
+    stratified_folds,
+)
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
@@ -68,7 +78,8 @@ def fit_together(
     0.8 MB per image to keep. Decoded files are kept, up to 0.5 GB. With
     ``shared_codebook``, features are fitted to all images, with the first
     classifier's seed, once for each kind. Where the vectors of all images take
-    over 3 GB, only those of one classifier's members are in memory at a time.
+    over 3 GB, only those of one classifier's members are in memory at a time, and
+    where these take over 3 GB, a linear machine is trained on vectors on disk.
 
     With ``skip``, images that cannot be read are listed in the result, and if
     there are any, nothing is trained: the caller begins again without them.
@@ -151,6 +162,19 @@ def _fit_apart(
     for classifier, indices in zip(classifiers, members, strict=True):
         chosen = [images[i] for i in indices]
         features, labels = classifier.features_, machines.labels[indices]
+        beyond = len(indices) * _row_bytes(features) > MEMORY
+        if beyond and isinstance(classifier.new_svm(), LinearSVM):
+            with Shards(len(indices), _length(features), features.precision) as shards:
+                if learn and any(_learning(features)):
+                    _learn_from_some(features, chosen, labels, engine, skip, store, kept)
+                found = map_vectors(
+                    whole, features, chosen, engine, stages, skip, store, shards.append
+                )
+                if found.skipped:
+                    return Together([], {int(indices[i]): why for i, why in found.skipped.items()})
+                seconds, crossed = machines.fit(classifier, shards, indices, engine, stages)
+            trained.append(Trained(None, found.seconds, seconds, crossed))
+            continue
 
         def inspect(
             _: int,
@@ -171,6 +195,31 @@ def _fit_apart(
     return Together(trained, {})
 
 
+def _learn_from_some(
+    features: SpatialPyramidFeatures,
+    images: Sequence[Image],
+    labels: NDArray[Any],
+    engine: Engine,
+    skip: bool,
+    store: FeatureStore,
+    kept: KeptImages,
+) -> None:
+    """Learn the weights of channels from those of the images that an alignment takes alone."""
+    rows = aligned_rows(len(images))
+
+    def inspect(_: int, vectors: list[NDArray[Any]]) -> None:
+        learn_weights(features, vectors, labels[rows], np.arange(len(rows)), engine)
+
+    some = [images[i] for i in rows]
+    encode_images([features], some, engine, Stages(), skip, store, kept, inspect)
+
+
+def _learning(features: SpatialPyramidFeatures) -> list[bool]:
+    """Tell which channels learn their weight."""
+    given = features.new_channels()
+    return [given[place].weight is None for place in fitted_places(features)]
+
+
 def learn_weights(
     features: SpatialPyramidFeatures,
     vectors: Sequence[NDArray[Any]],
@@ -184,8 +233,7 @@ def learn_weights(
     classes, at least a hundredth of the largest square, and over their mean; see
     :func:`class_alignment`.
     """
-    given = features.new_channels()
-    learning = [given[place].weight is None for place in fitted_places(features)]
+    learning = _learning(features)
     if not any(learning):
         return
     chosen = [
@@ -218,7 +266,7 @@ class _Machines(NamedTuple):
     def fit(
         self,
         classifier: ImageClassifier,
-        vectors: NDArray[Any],
+        vectors: NDArray[Any] | Shards,
         rows: NDArray[np.int64],
         engine: Engine,
         stages: Stages,
@@ -231,7 +279,16 @@ class _Machines(NamedTuple):
         start = time.perf_counter()
         if self.calibrate and folds is None:
             folds = stratified_folds(y, as_seed(classifier.random_state))
-        crossed = classifier.fit_svm(vectors, y, engine, folds, weights, self.tell, groups)
+            if isinstance(vectors, Shards) and not gram_fits(len(y), classifier.new_svm().loss):
+                # Of so many images one fold is thousands to test, and takes half the time.
+                folds = np.where(folds == 0, 0, -1)
+
+        def progress(_: int, share: float) -> None:
+            stages.tell("training", round(100 * share), 100)
+
+        crossed = classifier.fit_svm(
+            vectors, y, engine, folds, weights, self.tell, groups, progress
+        )
         seconds = time.perf_counter() - start
         stages.add("train", seconds)
         return seconds, crossed
@@ -244,8 +301,12 @@ def as_seed(random_state: Any) -> int:
 
 def _row_bytes(features: SpatialPyramidFeatures) -> int:
     """Return the bytes of one image's vector."""
-    length = sum(channel.n_features for channel in features.channels_)
-    return length * features.precision.itemsize
+    return _length(features) * features.precision.itemsize
+
+
+def _length(features: SpatialPyramidFeatures) -> int:
+    """Return the length of one image's vector."""
+    return sum(channel.n_features for channel in features.channels_)
 
 
 class Tested(NamedTuple):
@@ -272,20 +333,19 @@ def score_members(
     From the vectors that it kept; where it kept none, in blocks of images.
     ``skip`` and ``store`` are as there.
     """
-    before = stages.seconds.get("test", 0.0)
-
-    def score(vectors: NDArray[Any]) -> NDArray[Any]:
-        with stages.timed("test"):
-            return classifier.svm_.scores(vectors, engine.threads)
-
+    score = classifier.svm_.scores
     if trained.vectors is not None:
-        scores = score(trained.vectors[members])
-        return Tested(scores, {}, 0.0, stages.seconds["test"] - before)
+        start = time.perf_counter()
+        scores = score(trained.vectors[members], engine.threads)
+        used = time.perf_counter() - start
+        stages.add("test", used)
+        return Tested(scores, {}, 0.0, used)
     chosen = [images[i] for i in members]
     found = map_vectors(score, classifier.features_, chosen, engine, stages, skip, store)
+    stages.add("test", found.used)
     skipped = {int(members[i]): why for i, why in found.skipped.items()}
     scores = np.concatenate(found.results) if found.results else np.empty(0)
-    return Tested(scores, skipped, found.seconds, stages.seconds.get("test", 0.0) - before)
+    return Tested(scores, skipped, found.seconds, found.used)
 
 
 def _assign_features(

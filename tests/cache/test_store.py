@@ -240,7 +240,7 @@ def test_folders_that_are_no_store(tmp_path):
 
 def test_without_a_folder_nothing_is_looked_at():
     store = FeatureStore(None)
-    assert store.digest("nowhere.png") is None
+    assert store.digests(["nowhere.png"]) == [None]
     shelf = store.shelf("vectors", {"x": 1}, ANY)
     shelf.put("a", np.zeros(3))
     shelf.flush()

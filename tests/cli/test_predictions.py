@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from lrrspm import load_model
+from lrrspm._support.rows import RowFile
 from lrrspm.cli import app
+from lrrspm.images import read_pixels
 from tests.conftest import mixed_up
 
 COLUMNS = ["path", "label", "predicted", "confidence", "score", "split", "method", "error"]
@@ -79,7 +81,7 @@ def test_evaluate_writes_every_test_image(image_folder, tmp_path, name):
         "--predictions", target, "--json", code=3,
     )  # fmt: skip
     found, rows = json.loads(done.stdout), read(target)
-    assert found["predictions"] == str(target)
+    assert found["predictions_file"] == str(target)
     assert all(list(row) == COLUMNS for row in rows)
     *tested, left_out = rows
     assert left_out["path"] == str(folder / "dots" / "bad.png")
@@ -141,3 +143,55 @@ def test_a_list_of_images_is_not_replaced(image_folder, model_path, tmp_path):
     shutil.copy(model_path, model)
     run("predict", model, listed, "-o", model, code=2)
     assert listed.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["p.csv", "p.jsonl"])
+def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, monkeypatch, name):
+    monkeypatch.setattr("lrrspm.pipeline.streaming.BLOCK", 4)
+    monkeypatch.setattr("lrrspm.pipeline.streaming._SINGLE_BYTES", 1)
+    images = [bad, *sorted(image_folder.glob("*/*.png"))[:13]]
+    odd = tmp_path / 'a\r\nb"c.png'  # a row of several lines
+    shutil.copy(images[1], odd)
+    arguments = ["predict", model_path, odd, *images, "-o", tmp_path / name]
+    run(*arguments, code=3)
+    expected = (tmp_path / name).read_bytes()
+    (tmp_path / name).unlink()
+    seen: list[str] = []
+    original = RowFile.append
+
+    def stop(self, rows):
+        if len(seen) == 2:  # killed while the third block is written
+            with self.part.open("ab") as file:
+                file.write(b'"half a r')
+            raise KeyboardInterrupt
+        seen.append("")
+        original(self, rows)
+
+    monkeypatch.setattr(RowFile, "append", stop)
+    run(*arguments, code=130)
+    monkeypatch.setattr(RowFile, "append", original)
+    assert not (tmp_path / name).exists()
+    read_again: list[str] = []
+
+    def spy(image, *rest):
+        read_again.append(image)
+        return read_pixels(image, *rest)
+
+    monkeypatch.setattr("lrrspm.pipeline.chunks.read_pixels", spy)
+    done = run(*arguments, code=3)
+    assert "resuming after 8 rows" in done.stderr
+    assert len(read_again) == len(images) + 1 - 8
+    assert (tmp_path / name).read_bytes() == expected
+    assert done.stdout.endswith("14 images\n")
+    assert "bad.png" in done.stderr  # it was skipped before the kill
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_another_run_is_not_resumed(image_folder, model_path, tmp_path):
+    target = tmp_path / "p.csv"
+    other = RowFile(target, ["path"], "another run")
+    other.append([{"path": "a.png"}])
+    assert RowFile(target, ["path"], "another run").done == 1
+    done = run("predict", model_path, image_folder / "dots", "-o", target)
+    assert "resuming" not in done.stderr
+    assert len(read(target)) == 12

@@ -6,7 +6,9 @@ from scipy.spatial.distance import cdist
 
 from lrrspm import learn_codebook
 from lrrspm._support.loops import first_maximum
-from lrrspm.encoders.kmeans import _improve
+from lrrspm._support.parallel import workers
+from lrrspm._support.shards import Shards
+from lrrspm.encoders.kmeans import _improve, _InMemory, kmeans
 from tests import naive
 
 
@@ -28,7 +30,7 @@ def test_an_iteration_agrees_with_naive(n, k, m, seed):
     if k > 1:  # which of two centers is nearer must not depend on rounding
         nearest = np.sort(cdist(X, centers, "sqeuclidean"), axis=1)
         assume((nearest[:, 1] - nearest[:, 0]).min() > 1e-5)
-    moved, total = _improve(X, (X**2).sum(axis=1), centers, None)
+    moved, total = _improve(_InMemory(X), centers, None)
     expected, expected_total = naive.lloyd_step(X, centers)
     # A difference of squares in float32 has the error of the squares.
     assert total == pytest.approx(expected_total, rel=1e-5, abs=1e-6 * float((X**2).sum()))
@@ -108,3 +110,30 @@ def test_bad_input():
         learn_codebook(np.ones((3, 2)), 0)
     with pytest.raises(ValueError, match="NaN"):
         learn_codebook(np.full((3, 2), np.nan), 2)
+
+
+@pytest.mark.parametrize(("n", "rows"), [(20_000, 8192), (20_000, 16_384), (300, 8192)])
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_descriptors_in_shards_give_the_same_bits(tmp_path, n, rows, n_jobs):
+    rng = np.random.default_rng(0)
+    X = (rng.gamma(1.0, size=(n, 7)) + 5).astype(np.float32)
+    X[n // 2 :: 3] = X[0]  # flat patches: centers lose all their descriptors
+    expected = learn_codebook(X, 20, random_state=0)
+    with Shards(n, 7, np.float32, tmp_path, rows) as shards, workers(n_jobs) as executor:
+        shards.append(X)
+        np.testing.assert_array_equal(kmeans(shards, 20, 0, executor), expected)
+
+
+def test_more_atoms_than_different_descriptors_in_shards(tmp_path):
+    X = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
+    expected = learn_codebook(X, 5, random_state=0)
+    with Shards(60, 3, np.float32, tmp_path, 8192) as shards:
+        shards.append(X)
+        np.testing.assert_array_equal(kmeans(shards, 5, 0, None), expected)
+
+
+def test_shards_that_would_change_the_order_of_sums_are_refused(tmp_path):
+    with Shards(30, 2, np.float32, tmp_path, 10) as shards:
+        shards.append(np.zeros((30, 2), np.float32))
+        with pytest.raises(ValueError, match="multiple of 8192 rows"):
+            kmeans(shards, 2, 0, None)

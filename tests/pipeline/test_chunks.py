@@ -61,8 +61,8 @@ def test_patches_are_drawn_from_everywhere(image_folder):
     channel = Channel(LRREncoder()).complete()
     sources.add(SpatialPyramidFeatures(), channel)
     image = np.random.default_rng(0).random((48, 48)).astype(np.float32)
-    items = [Item(number, image, (0,)) for number in range(200)]
-    draw = Draw(0, 2, 7, {number: number for number in range(200)})
+    items = [Item(number, image, (0,), (number,)) for number in range(200)]
+    draw = Draw(0, 2, 7)
     outcomes = sample_chunk(sources, [draw], items)
     every = channel.descriptor.describe(image).values
     drawn = np.concatenate([outcome.arrays[0] for outcome in outcomes])

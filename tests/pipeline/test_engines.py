@@ -22,6 +22,8 @@ from lrrspm.images import ImageError
 from lrrspm.pipeline import Engine, encode_images, fit_features, open_engine
 from lrrspm.pipeline.engines import CHUNK
 
+from .clusters import die
+
 
 def small():
     channels = [
@@ -79,6 +81,14 @@ def test_errors_come_back_from_processes(image_folder, processes, tmp_path):
     found = encode_images([features], [str(broken), *paths], engine, Stages(), skip=True)
     assert list(found.skipped) == [0]
     np.testing.assert_array_equal(found.matrices[0], features.transform(paths))
+
+
+def test_a_process_that_dies(image_folder):
+    with (
+        open_engine(1, "processes") as engine,
+        pytest.raises(ChildProcessError, match="fewer --jobs"),
+    ):
+        list(engine.map_chunks(die, range(3)))
 
 
 class Recording(Executor):

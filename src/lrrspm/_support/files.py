@@ -10,6 +10,8 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
+from .remote import is_remote, read_remote, remote_signature
+
 MAX_BYTES = 2**30
 """Largest image file in bytes. WebP files are read whole before their size is known."""
 
@@ -63,6 +65,8 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 def file_signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """Return what changes whenever a file is written or replaced; () if there is none."""
+    if isinstance(path, str) and is_remote(path):
+        return remote_signature(path)
     try:
         state = os.stat(path)
     except OSError:
@@ -78,6 +82,10 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
     fault of the machine.
     """
     try:
+        if isinstance(path, str) and is_remote(path):
+            content = read_remote(path, MAX_BYTES)
+            known = 0 < len(content) <= MAX_BYTES
+            return hashlib.sha256(content).hexdigest() if known else None
         with open_regular(path) as file:
             if not 0 < os.fstat(file.fileno()).st_size <= MAX_BYTES:
                 return None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .files import write_atomically
+from .files import check_target, write_atomically
 
 SUFFIXES = (".csv", ".jsonl")
 """File names that :func:`write_rows` takes."""
@@ -27,16 +29,103 @@ def write_rows(
     Every row has all columns, in order; what is missing is empty in CSV and null
     in JSON. Bytes of file names that are not UTF-8 stay as they are in CSV.
     """
+    text = _text(columns, rows, Path(path).suffix.lower() == ".csv")
+    write_atomically(path, text.encode(errors="surrogateescape"))
+
+
+class RowFile:
+    """Rows that are written as they come; the file has its name when all of them are there.
+
+    Until then it is hidden, ``.NAME.KEY.part``. A run that is killed leaves it, and the
+    next one with the same key goes on after the rows that it has, cut back to a
+    multiple of ``together``.
+
+    Parameters
+    ----------
+    path : path
+        The suffix says in which format, as for :func:`write_rows`.
+    columns : sequence of str
+    key : str
+        What the rows depend on.
+    together : int
+        Rows that are computed together.
+
+    Attributes
+    ----------
+    done : int
+        Rows that an earlier run left.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], columns: Sequence[str], key: str, together: int = 1
+    ) -> None:
+        check_target(path)
+        self._target = Path(path).resolve()  # a link keeps pointing to the file
+        self._columns = list(columns)
+        self._csv = self._target.suffix.lower() == ".csv"
+        digest = hashlib.sha256(f"{self._columns}{key}".encode(errors="surrogateescape"))
+        self.part = self._target.with_name(
+            f".{self._target.name[:40]}.{digest.hexdigest()[:16]}.part"
+        )
+        self.done = self._cut(together)
+
+    def _cut(self, together: int) -> int:
+        """Cut half a row and half a block; return the number of rows that stay."""
+        if not self.part.exists():
+            self._write(csv_text(self._columns, []) if self._csv else "")
+            return 0
+        done = quotes = place = kept = 0
+        end, rows = (b"\r\n", -1) if self._csv else (b"\n", 0)
+        with self.part.open("rb") as file:
+            for line in file:
+                place += len(line)
+                quotes += line.count(b'"') if self._csv else 0  # a cell may hold line ends
+                if line.endswith(end) and quotes % 2 == 0:
+                    rows += 1
+                    if rows >= 0 and rows % together == 0:
+                        kept, done = place, rows
+        if kept == 0 and self._csv:  # not even a header
+            self.part.unlink()
+            return self._cut(together)
+        os.truncate(self.part, kept)
+        return done
+
+    def earlier(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows that an earlier run left, as text."""
+        with self.part.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+            yield from csv.DictReader(file) if self._csv else map(json.loads, file)
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write more rows."""
+        self._write(_text(self._columns, rows, self._csv, header=False))
+
+    def finish(self) -> None:
+        """Give the file its name."""
+        if self._target.exists():
+            self.part.chmod(stat.S_IMODE(self._target.stat().st_mode))
+        self.part.replace(self._target)
+
+    def _write(self, text: str) -> None:
+        try:
+            with self.part.open("ab") as file:
+                file.write(text.encode(errors="surrogateescape"))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            error.filename = str(self._target)  # not the temporary name
+            raise
+
+
+def _text(
+    columns: Sequence[str], rows: Iterable[Mapping[str, Any]], as_csv: bool, header: bool = True
+) -> str:
+    if as_csv:
+        return csv_text(columns, rows, header)
     whole = ({name: row.get(name) for name in columns} for row in rows)
-    if Path(path).suffix.lower() == ".csv":
-        content = csv_text(columns, whole).encode(errors="surrogateescape")
-    else:
-        lines = (json.dumps(row, allow_nan=False) + "\n" for row in whole)
-        content = "".join(lines).encode()
-    write_atomically(path, content)
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in whole)
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], header: bool = True) -> str:
     """Return a header and rows as CSV.
 
     Text that a spreadsheet would take for a formula has ``'`` before it; a column
@@ -44,7 +133,8 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     """
     target = io.StringIO()
     writer = csv.writer(target)
-    writer.writerow(columns)
+    if header:
+        writer.writerow(columns)
     for row in rows:
         writer.writerow([_cell(name, row.get(name)) for name in columns])
     return target.getvalue()

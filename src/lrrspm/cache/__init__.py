@@ -1,6 +1,6 @@
 """Cache: computed results on disk, and what they depend on."""
 
-from .keys import hash_of, part_key, plain, same_key
+from .keys import hash_of, makers, part_key, plain, same_key
 from .shelf import Form, Shelf
 from .store import FeatureStore, StoreError, clear, contents
 
@@ -12,6 +12,7 @@ __all__ = [
     "clear",
     "contents",
     "hash_of",
+    "makers",
     "part_key",
     "plain",
     "same_key",

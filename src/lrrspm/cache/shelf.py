@@ -83,9 +83,16 @@ class Shelf:
         self._write_shard, self._found = write, found
         self._waiting: dict[str, NDArray[Any]] = {}
         self._shards: dict[str, Path] = {}
-        for path in shards(folder):
-            for name in read_header(path, self._about, form).names:
-                self._shards[name] = path
+        self._seen: set[Path] = set()
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Find the shards that others have written since the last look."""
+        for path in shards(self._folder):
+            if path not in self._seen:
+                self._seen.add(path)
+                for name in read_header(path, self._about, self._form).names:
+                    self._shards[name] = path
 
     def fetch(self, names: Iterable[str | None]) -> Iterator[tuple[str, NDArray[Any]]]:
         """Iterate over those of the named arrays that are there, shard by shard."""
@@ -120,6 +127,7 @@ class Shelf:
         content = save(arrays, {_ABOUT: json.dumps(self._about, sort_keys=True)})
         path = self._folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
         self._write_shard(path, content)
+        self._seen.add(path)
         self._shards.update(dict.fromkeys(self._waiting, path))
         self._waiting.clear()
 
@@ -127,6 +135,7 @@ class Shelf:
         """Delete everything on the shelf, as far as permissions allow."""
         self._shards.clear()
         self._waiting.clear()
+        self._seen.clear()
         with contextlib.suppress(OSError):
             for path in shards(self._folder):
                 path.unlink(missing_ok=True)

@@ -18,8 +18,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ import numpy as np
 
 from .. import __version__
 from .._support.files import file_digest, file_signature, write_atomically
-from .._support.parallel import ordered_map
 from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
 from .shelf import Form, Shelf, read_header, shards, unfinished, write_quickly
@@ -37,6 +35,13 @@ KINDS = ("codebooks", "patterns", "samples", "unreadable", "vectors")
 _MARKER = "lrrspm-store.json"
 _MARKER_BYTES = 1000
 _SHELF_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+Mapped = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""``map``, or something that does the same on threads or on other machines."""
+
+Known = tuple[tuple[int, ...], str | None]
+"""The signature of a file when its digest was computed, and the digest."""
 
 
 class StoreError(ValueError):
@@ -57,6 +62,8 @@ class FeatureStore:
     found : Counter of str
         Arrays of each kind that were found, so that nobody takes the seconds of a run
         for those of computing them.
+    trouble : str or None
+        Why nothing more is written.
 
     Notes
     -----
@@ -66,37 +73,40 @@ class FeatureStore:
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
         self._folder = None if folder is None else _claim(Path(folder))
-        self._digests: dict[str, tuple[tuple[int, ...], str | None]] = {}
-        self._full = False
+        self._digests: dict[str, Known] = {}
+        self._shelves: dict[Path, Shelf] = {}
+        self.trouble: str | None = None
         self.found: Counter[str] = Counter()
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is."""
+        return self._folder
 
     @property
     def active(self) -> bool:
         """True if there is a folder."""
         return self._folder is not None
 
-    def digests(self, images: Iterable[Any], executor: Executor | None) -> list[str | None]:
-        """Return the :meth:`digest` of each image."""
-        return list(ordered_map(self.digest, images, executor))
+    def digests(self, images: Sequence[Any], mapped: Mapped = map) -> list[str | None]:
+        """Return what :meth:`identify` does; None for each without a folder."""
+        return [None] * len(images) if self._folder is None else self.identify(images, mapped)
 
-    def digest(self, image: Any) -> str | None:
-        """Return what :meth:`identify` does; None without a folder."""
-        return None if self._folder is None else self.identify(image)
-
-    def identify(self, image: Any) -> str | None:
-        """Return the SHA-256 of a file, or of an array with its type and shape.
+    def identify(self, images: Sequence[Any], mapped: Mapped = map) -> list[str | None]:
+        """Return the SHA-256 of each file, or of an array with its type and shape.
 
         None for files that cannot be read. A file is read again only if its size,
-        times or inode have changed.
+        times or inode have changed. ``mapped`` is a ``map`` that may use threads or
+        other machines.
         """
-        if isinstance(image, np.ndarray):
-            return digest_array(image)
-        signature = file_signature(image)
-        known = self._digests.get(os.fspath(image))
-        if known is None or known[0] != signature:
-            known = signature, file_digest(image)
-            self._digests[os.fspath(image)] = known
-        return known[1]
+        files = [None if isinstance(image, np.ndarray) else os.fspath(image) for image in images]
+        asked = [(i, self._digests.get(file or "")) for i, file in zip(images, files, strict=True)]
+        digests = []
+        for file, found in zip(files, mapped(_identify, asked), strict=True):
+            if file is not None:
+                self._digests[file] = found
+            digests.append(found[1])
+        return digests
 
     def unchanged(self, image: Any, digest: str | None) -> bool:
         """True if a file was not touched since it had the digest; arrays never are.
@@ -117,7 +127,16 @@ class FeatureStore:
 
         if self._folder is None or about is None:
             return Shelf(None, {}, form, self._write, count)
-        return Shelf(self._folder / kind / hash_of(about), about, form, self._write, count)
+        folder = self._folder / kind / hash_of(about)
+        if folder in self._shelves:  # opened before: only new shards are looked at
+            self._shelves[folder].look_again()
+        else:
+            self._shelves[folder] = Shelf(folder, about, form, self._write, count)
+        return self._shelves[folder]
+
+    def forget_files(self) -> None:
+        """Drop the digests of files; a long run would keep those of all it has met."""
+        self._digests.clear()
 
     @contextlib.contextmanager
     def timed(self, stages: Stages) -> Iterator[None]:
@@ -127,7 +146,7 @@ class FeatureStore:
 
     def _write(self, path: Path, content: bytes) -> None:
         """Write a shard, unless an earlier one failed."""
-        if self._full:
+        if self.trouble is not None:
             return
         try:
             try:
@@ -136,12 +155,22 @@ class FeatureStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_quickly(path, content)
         except OSError as error:
-            self._full = True
-            warnings.warn(
+            self.trouble = (
                 f"{self._folder}: cannot write ({error.strerror or error}); "
-                "going on without caching results",
-                stacklevel=2,
+                "going on without caching results"
             )
+            warnings.warn(self.trouble, stacklevel=2)
+
+
+def _identify(asked: tuple[Any, Known | None]) -> Known:
+    """Compute the digest of an image, unless the file has not changed since it was known."""
+    image, known = asked
+    if isinstance(image, np.ndarray):
+        return (), digest_array(image)
+    signature = file_signature(image)
+    if known is not None and known[0] == signature:
+        return known
+    return signature, file_digest(image)
 
 
 def contents(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import typer
 
+from .. import config
 from .._support.text import plural, printable
 from .app import SKIPPED, command
-from .options import ImageFolder, Jobs, Json, LabelColumn, PathColumn
+from .options import EngineName, ImageFolder, Jobs, Json, LabelColumn, PathColumn
 from .terminal import print_json, print_rich, progress, text
 
 
@@ -18,6 +19,7 @@ def audit(
     path_column: PathColumn = None,
     label_column: LabelColumn = None,
     jobs: Jobs = -1,
+    engine: EngineName = config.ENGINE,
     as_json: Json = False,
 ) -> None:
     """Check a folder of images for problems before training on it.
@@ -32,9 +34,11 @@ def audit(
     """
     from .._support.stages import Stages
     from ..images import audit as check
+    from ..pipeline import open_engine
 
-    with progress() as listener:
-        result = check(folder, jobs, Stages(listener), path_column, label_column)
+    with progress() as listener, open_engine(jobs, engine) as opened:
+        stages, mapped = Stages(listener), opened.map_each
+        result = check(folder, jobs, stages, path_column, label_column, mapped)
     if as_json:
         result["findings"] = [finding._asdict() for finding in result["findings"]]
         print_json(folder=str(folder), **result)

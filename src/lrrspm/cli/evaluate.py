@@ -16,6 +16,7 @@ from .options import (
     CacheFolder,
     ClassWeights,
     DeviceName,
+    EngineName,
     Group,
     ImageFolder,
     Jobs,
@@ -103,6 +104,7 @@ def evaluate(
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
+    engine: EngineName = config.ENGINE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
@@ -129,7 +131,7 @@ def evaluate(
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
         names, tuned, C=penalty, class_weight=parse_weights(class_weight), random_state=seed,
-        n_jobs=jobs, cache=cache, device=device,
+        n_jobs=jobs, cache=cache, device=device, engine=engine,
     )  # fmt: skip
     if shared_codebook:
         _refuse_labels(list(classifiers.values()))
@@ -146,7 +148,7 @@ def evaluate(
     with progress() as listener:
         stages = Stages(listener)
         store = next(iter(classifiers.values())).store()
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, store)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, store, engine)
         results = evaluate_all(
             paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
             seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
@@ -170,7 +172,7 @@ def evaluate(
             name: {**result.to_json(), "predictions": describe_predictions(result)}
             for name, result in by_name.items()
         }
-        written = written_files(report=report, predictions=predictions)
+        written = written_files(report=report, predictions_file=predictions)
         print_json(
             **({"methods": found} if method == ALL else found[method]),
             from_cache=reused(store),
@@ -219,6 +221,7 @@ def score(
     label_column: LabelColumn = None,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
+    engine: EngineName = config.ENGINE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     report: ReportPath = None,
@@ -241,7 +244,9 @@ def score(
 
     check_report(report, model)
     check_predictions(predictions, "--predictions", model, folder)
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
+    classifier = load_model(model).set_params(
+        n_jobs=jobs, cache=cache, device=device, engine=engine
+    )
     images = find_labeled(folder, path_column, label_column)
     paths, labels = images.part(test=any(images.tests))
     with progress() as listener:
@@ -256,7 +261,7 @@ def score(
                 (path_column, label_column),
             )  # fmt: skip
     if as_json:
-        written = written_files(report=report, predictions=predictions)
+        written = written_files(report=report, predictions_file=predictions)
         skipped = [one.to_json() for one in result.skipped]
         print_json(model=str(model), **result.to_json(), skipped=skipped, **written)
     else:

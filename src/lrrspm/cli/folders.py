@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import config
 from .._support.text import plural
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def keep_together(
     jobs: int,
     stages: Stages,
     store: FeatureStore,
+    engine: str = config.ENGINE,
 ) -> Groups | None:
     """Return which images belong on one side of a split, if any do; warn of those on both.
 
@@ -47,7 +49,7 @@ def keep_together(
     if group is not None:
         groups = name_groups(found, folder, group)
     elif near_copies:
-        groups = find_groups(found.paths, found.labels, jobs, stages, store)
+        groups = find_groups(found.paths, found.labels, jobs, stages, store, engine)
     else:
         return None
     leaks = count_leaks(groups, np.array(found.tests))

@@ -11,11 +11,19 @@ import typer
 from .. import config
 from .._support.text import printable
 
+
+def as_place(text: str) -> Any:
+    """Return a path; an address, such as s3://bucket/images, as it is."""
+    from .._support.remote import is_remote
+
+    return text if is_remote(text) else Path(text)
+
+
 ImageFolder = Annotated[
-    Path,
+    Any,  # a path, or the text of an address, which no path can hold
     typer.Argument(
         metavar="DIR",
-        readable=False,  # an unreadable folder is a failure, not wrong usage
+        parser=as_place,
         help="A folder with one subfolder of images per class; a folder with train/ and test/ (or "
         "val/) that have such subfolders; or a CSV file with columns of paths and labels, or a "
         "folder of images with such a file in it.",
@@ -192,6 +200,28 @@ DeviceName = Annotated[
     typer.Option(
         "--device",
         help="Where vectors are computed: cpu, or cuda for a GPU (needs lrrspm\\[gpu]).",
+    ),
+]
+
+
+def _known_engine(engine: str) -> str:
+    """Refuse what is neither a name nor an address, before the work."""
+    if engine in ("threads", "processes") or engine.startswith(("dask://", "tls://")):
+        return engine
+    raise typer.BadParameter(
+        f"expected threads, processes, dask://HOST:PORT or tls://HOST:PORT, got {printable(engine)}"
+    )
+
+
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="threads|processes|dask://HOST:PORT",
+        callback=_known_engine,
+        help="What computes images: threads or processes of this machine, or the workers of a "
+        "Dask scheduler, tls://HOST:PORT with its certificates (needs lrrspm\\[dask]). Changes "
+        "only the speed.",
     ),
 ]
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from .. import config
-from .._support.text import percent, plural
+from .._support.text import percent, plural, printable
 from .app import command, report_skipped
 from .options import (
     CacheFolder,
     DeviceName,
+    EngineName,
     Jobs,
     Json,
     MinConfidence,
@@ -21,6 +25,7 @@ from .options import (
     OnError,
     OnErrorSkip,
     PathColumn,
+    as_place,
 )
 from .predictions import check_predictions
 from .report import print_written, written_files
@@ -29,7 +34,9 @@ from .terminal import print_json, print_rich, progress, text
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from .._support.rows import RowFile
     from ..classifier import ImageClassifier
+    from ..evaluation import Skipped
 
 UNKNOWN = "unknown"
 """Label of an image that no class is likely enough for."""
@@ -56,11 +63,12 @@ class Answer(NamedTuple):
 def predict(
     model: ModelPath,
     paths: Annotated[
-        list[Path],
+        list[Any],
         typer.Argument(
             metavar="PATH...",
-            readable=False,
-            help="Images, folders of images, or CSV files with a column of paths.",
+            parser=as_place,
+            help="Images, folders of images, CSV files with a column of paths, or addresses such "
+            "as s3://bucket/images (needs lrrspm\\[cloud]).",
         ),
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
@@ -80,6 +88,7 @@ def predict(
     path_column: PathColumn = None,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
+    engine: EngineName = config.ENGINE,
     cache: CacheFolder = None,
     on_error: OnErrorSkip = OnError.SKIP,
     as_json: Json = False,
@@ -87,7 +96,8 @@ def predict(
     """Classify images.
 
     Each image gets a class and its probability. A file that cannot be read is listed and
-    skipped; the exit code is then 3.
+    skipped; the exit code is then 3. With -o rows are written as they come, and the same
+    command resumes a run that was killed.
 
     Rows have the columns path, label, confidence (the probability), score (of the SVM),
     error; with --top also label_2, confidence_2, score_2 and so on; with
@@ -95,25 +105,43 @@ def predict(
 
     Example: lrrspm predict my.lrrspm holiday/ -o predictions.csv --min-confidence 0.8
     """
-    from .._support.rows import csv_text, write_rows
+    from .._support.rows import csv_text
     from .._support.stages import Stages
     from ..evaluation import Skipped
     from ..images import expand_paths
-    from ..loading import load_model, score_images
+    from ..loading import load_model, stream_scores
 
     check_predictions(output, "--output", model, *paths)
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
+    classifier = load_model(model).set_params(
+        n_jobs=jobs, cache=cache, device=device, engine=engine
+    )
     files = expand_paths(paths, path_column)
-    with progress() as listener:
-        scores, reasons = score_images(
-            classifier, files, Stages(listener), on_error is OnError.SKIP
-        )
-    skipped = [Skipped(files[i], reason) for i, reason in sorted(reasons.items())]
-    done = [file for i, file in enumerate(files) if i not in reasons]
-    answers = _answers(classifier, done, scores, top, min_confidence)
-    columns, lines = _lines(files, answers, reasons, min_confidence is not None)
+    columns = _columns(min(top, len(classifier.classes_)), min_confidence is not None)
+    target = None
     if output is not None:
-        write_rows(output, columns, lines)
+        target = _resumed(output, columns, model, classifier, files, (top, min_confidence))
+    # What is only written is not kept, so that memory does not grow with the number of images.
+    kept = as_json or as_csv or target is None
+    first = 0 if target is None or kept else target.done
+    counts, skipped = _earlier(target) if first and target is not None else (Counter(), [])
+    answers: list[Answer] = []
+    lines: list[dict[str, Any]] = []
+    with progress() as listener:
+        skip = on_error is OnError.SKIP
+        for part in stream_scores(classifier, files, Stages(listener), skip, first):
+            here = range(first, first + part.images)
+            skipped += [Skipped(files[i], why) for i, why in sorted(part.skipped.items())]
+            done = [files[i] for i in here if i not in part.skipped]
+            found = _answers(classifier, done, part.scores, top, min_confidence)
+            counts.update(answer.known for answer in found)
+            rows = _lines(files, here, found, part.skipped, min_confidence is not None)
+            if target is not None and first >= target.done:
+                target.append(rows)
+            answers += found if kept else []
+            lines += rows if as_csv else []
+            first += part.images
+    if target is not None:
+        target.finish()
     if as_json:
         print_json(
             **({} if answers else {"error": "none of the files could be read"}),
@@ -127,14 +155,53 @@ def predict(
         print(csv_text(columns, lines), end="")
     elif output is not None:
         print_written(output)
-        unknown = sum(not answer.known for answer in answers)
-        print(plural(len(answers), "image") + (f", {unknown} unknown" if unknown else ""))
+        unknown = f", {counts[False]} unknown" if counts[False] else ""
+        print(plural(counts.total(), "image") + unknown)
     elif answers:
         _print_table(answers)
     if classifier.temperature_ is None and not as_json:
         warning = "the model is not calibrated: probabilities are rough; train it again"
         print(f"warning: {warning}", file=sys.stderr)
     report_skipped(skipped, len(files))
+
+
+def _resumed(
+    output: Path,
+    columns: list[str],
+    model: Path,
+    classifier: ImageClassifier,
+    files: list[str],
+    options: tuple[Any, ...],
+) -> RowFile:
+    """Open the file of rows; one that a killed run left is continued, and a note says so."""
+    from .._support.files import file_digest
+    from .._support.rows import RowFile
+    from ..loading import scored_together
+
+    names = hashlib.sha256("\0".join(files).encode(errors="surrogateescape"))
+    key = f"{file_digest(model)}{options}{names.hexdigest()}"
+    target = RowFile(output, columns, key, scored_together(classifier))
+    if target.done:
+        print(
+            f"note: resuming after {plural(target.done, 'row')} of a run that was stopped; "
+            f"to start over, delete {printable(target.part)}",
+            file=sys.stderr,
+        )
+    return target
+
+
+def _earlier(target: RowFile) -> tuple[Counter[bool], list[Skipped]]:
+    """Count known and unknown images of a run that was stopped, and list those it skipped."""
+    from ..evaluation import Skipped
+
+    counts: Counter[bool] = Counter()
+    skipped = []
+    for row in target.earlier():
+        if row["error"]:
+            skipped.append(Skipped(row["path"], row["error"]))
+        else:
+            counts[row["label"] != UNKNOWN or not row.get("best")] += 1
+    return counts, skipped
 
 
 def _answers(
@@ -176,19 +243,25 @@ def _to_json(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _lines(
-    files: list[str], answers: list[Answer], reasons: dict[int, str], with_best: bool
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return columns, and a row for every file in the order given; an unreadable one says why."""
-    from ..evaluation import rounded
-
-    top = max((len(answer.best) for answer in answers), default=1)
+def _columns(top: int, with_best: bool) -> list[str]:
     columns = ["path", "label", "confidence", "score", "error"]
     columns += [f"{n}_{r}" for r in range(2, top + 1) for n in ("label", "confidence", "score")]
-    columns += ["best"] * with_best
+    return columns + ["best"] * with_best
+
+
+def _lines(
+    files: list[str],
+    numbers: Iterable[int],
+    answers: list[Answer],
+    reasons: dict[int, str],
+    with_best: bool,
+) -> list[dict[str, Any]]:
+    """Return a row for each of the files with these numbers; an unreadable one says why."""
+    from ..evaluation import rounded
+
     lines, read = [], iter(answers)
-    for i, file in enumerate(files):
-        line: dict[str, Any] = {"path": file, "error": reasons.get(i)}
+    for i in numbers:
+        line: dict[str, Any] = {"path": files[i], "error": reasons.get(i)}
         lines.append(line)
         if i in reasons:
             continue
@@ -200,7 +273,7 @@ def _lines(
         line["label"] = answer.label
         if with_best:
             line["best"] = answer.best[0][0]
-    return columns, lines
+    return lines
 
 
 def _print_table(answers: list[Answer]) -> None:

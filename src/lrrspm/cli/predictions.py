@@ -33,7 +33,7 @@ def check_predictions(target: Path | None, option: str, *given: Path) -> None:
 
     check_ending(target, option, "predictions are CSV or JSON Lines", *SUFFIXES)
     for one in given:
-        if target.resolve() == one.resolve():
+        if target.resolve() == Path(one).resolve():
             raise typer.BadParameter(
                 f"would replace {printable(one)}; give another name", param_hint=option
             )

@@ -16,6 +16,7 @@ from .options import (
     CacheFolder,
     ClassWeights,
     DeviceName,
+    EngineName,
     Group,
     ImageFolder,
     Jobs,
@@ -75,6 +76,7 @@ def train(
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
     device: DeviceName = config.DEVICE,
+    engine: EngineName = config.ENGINE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     report: ReportPath = None,
@@ -105,6 +107,7 @@ def train(
         n_jobs=jobs,
         cache=cache,
         device=device,
+        engine=engine,
     )[method]
     check_target(output)
     check_replaced(output)
@@ -116,7 +119,7 @@ def train(
     with progress() as listener:
         stages = Stages(listener)
         store = classifier.store()
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, store)
+        groups = keep_together(images, folder, group, near_copies, jobs, stages, store, engine)
         groups = None if groups is None else groups.first(len(paths))
         found, skipped = train_with_estimate(
             paths, labels, classifier, estimate, stages, most_skipped(on_error), groups,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,7 @@ from sklearn.utils import check_array, check_random_state
 from .. import config
 from .._support.loops import compiled, first_maximum
 from .._support.parallel import ordered_map, single_blas_thread, workers
+from .._support.shards import Shard, Shards
 
 Progress = Callable[[int, int], None]
 
@@ -68,14 +70,22 @@ def learn_codebook(
 
 
 def kmeans(
-    descriptors: ArrayLike,
+    descriptors: ArrayLike | Shards,
     size: int,
     random_state: Any,
     executor: Executor | None,
     progress: Progress | None = None,
 ) -> NDArray[np.float32]:
-    """:func:`learn_codebook` on the threads of an executor."""
-    values = check_array(descriptors, dtype=np.float32, order="C")
+    """:func:`learn_codebook` on the workers of an executor.
+
+    Descriptors may be in shards of a multiple of 8192 rows, float32: then the executor
+    may be of any kind, only sums come back from it, and the bits are the same.
+    """
+    values: _Values
+    if isinstance(descriptors, Shards):
+        values = _OnDisk(descriptors)
+    else:
+        values = _InMemory(check_array(descriptors, dtype=np.float32, order="C"))
     if size < 1:
         raise ValueError(f"size must be at least 1, got {size}")
     if size > len(values):
@@ -87,14 +97,12 @@ def kmeans(
         size = len(values)
     rng = check_random_state(random_state)
     # Distances come from differences of squares, which lose digits far from zero.
-    origin = values.mean(axis=0, dtype=np.float64).astype(np.float32)
-    values = values - origin
-    centers = values[_distinct_rows(values, size, rng)]
-    norms = np.einsum("ij,ij->i", values, values)
+    origin = values.center()
+    centers = values.take(_distinct_rows(values, size, rng))
     before = np.inf
     with single_blas_thread():
         for iteration in range(1, _MAX_ITER + 1):
-            centers, total = _improve(values, norms, centers, executor)
+            centers, total = _improve(values, centers, executor)
             if progress is not None:
                 progress(iteration, _MAX_ITER)
             if before - total <= _TOL * total:
@@ -105,9 +113,114 @@ def kmeans(
     return centers + origin
 
 
+class _InMemory:
+    """Descriptors (n, m) in an array, which threads share."""
+
+    def __init__(self, values: NDArray[np.float32]) -> None:
+        self._values = values
+        self._norms = _norms(values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def center(self) -> NDArray[np.float32]:
+        """Subtract the mean, and return it."""
+        origin: NDArray[np.float32] = self._values.mean(axis=0, dtype=np.float64).astype(np.float32)
+        self._values = self._values - origin
+        self._norms = _norms(self._values)
+        return origin
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return some rows."""
+        return self._values[rows]
+
+    def assign(
+        self,
+        transposed: NDArray[np.float32],
+        offsets: NDArray[np.float32],
+        executor: Executor | None,
+    ) -> Iterator[_Assigned]:
+        """Yield what ``_assign`` finds in each task's rows, in order."""
+
+        def some(start: int) -> _Assigned:
+            rows = slice(start, start + _TASK)
+            return _assign(self._values[rows], self._norms[rows], transposed, offsets)
+
+        return ordered_map(some, range(0, len(self), _TASK), executor)
+
+
+class _OnDisk:
+    """Descriptors (n, m) in shards, which workers read."""
+
+    def __init__(self, shards: Shards) -> None:
+        if shards.dtype != np.float32 or any(shard.start % _TASK for shard in shards):
+            raise ValueError(
+                f"descriptors in shards are float32, and shards have a multiple of {_TASK} rows"
+            )
+        self._shards = shards
+        self._origin = np.zeros(shards.shape[1], np.float32)
+        self._pieces = [
+            Piece(shard, first) for shard in shards for first in range(0, len(shard), _TASK)
+        ]
+
+    def __len__(self) -> int:
+        return self._shards.shape[0]
+
+    def center(self) -> NDArray[np.float32]:
+        """Subtract the mean from whatever is read, and return it."""
+        total = np.zeros(self._shards.shape[1])
+        for piece in self._pieces:  # row after row: as the mean of an array is formed
+            total = np.vstack([total, piece.read()]).sum(axis=0)
+        self._origin = (total / len(self)).astype(np.float32)
+        return self._origin
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return some rows."""
+        return np.asarray(self._shards.take(rows) - self._origin)
+
+    def assign(
+        self,
+        transposed: NDArray[np.float32],
+        offsets: NDArray[np.float32],
+        executor: Executor | None,
+    ) -> Iterator[_Assigned]:
+        """Yield what ``_assign`` finds in each piece, in order."""
+        work = partial(assign_piece, self._origin, transposed, offsets)
+        return ordered_map(work, self._pieces, executor)
+
+
+class Piece(NamedTuple):
+    """Up to 8192 rows of a shard, from its own row ``first`` on; can be pickled."""
+
+    shard: Shard
+    first: int
+
+    def read(self) -> NDArray[np.float32]:
+        return self.shard.read(self.first, self.first + _TASK)
+
+
+def assign_piece(
+    origin: NDArray[np.float32],
+    transposed: NDArray[np.float32],
+    offsets: NDArray[np.float32],
+    piece: Piece,
+) -> _Assigned:
+    """Assign the rows of a piece, less an origin (m,), to centers; for workers of any kind."""
+    values = piece.read() - origin
+    with single_blas_thread():
+        return _assign(values, _norms(values), transposed, offsets)
+
+
+_Values = _InMemory | _OnDisk
+_Assigned = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]
+
+
+def _norms(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray(np.einsum("ij,ij->i", values, values))
+
+
 def _improve(
-    values: NDArray[np.float32],
-    norms: NDArray[np.float32],
+    values: _Values,
     centers: NDArray[np.float32],
     executor: Executor | None,
 ) -> tuple[NDArray[np.float32], float]:
@@ -117,13 +230,8 @@ def _improve(
     """
     offsets = 0.5 * np.einsum("ij,ij->i", centers, centers)
     transposed = np.ascontiguousarray(centers.T)
-
-    def assign(start: int) -> tuple[NDArray[Any], ...]:
-        rows = slice(start, start + _TASK)
-        return _assign(values[rows], norms[rows], transposed, offsets)
-
     sums, counts, distances = np.zeros(centers.shape), np.zeros(len(centers)), []
-    for part in ordered_map(assign, range(0, len(values), _TASK), executor):
+    for part in values.assign(transposed, offsets, executor):
         sums += part[0]
         counts += part[1]
         distances.append(part[2])
@@ -136,23 +244,21 @@ def _improve(
     if len(empty):
         farthest = np.argsort(-distance, kind="stable")[: len(empty)]
         farthest = farthest[distance[farthest] > 0]
-        moved[empty[: len(farthest)]] = values[farthest]
+        moved[empty[: len(farthest)]] = values.take(farthest)
     return moved, float(distance.sum(dtype=np.float64))
 
 
-def _distinct_rows(
-    values: NDArray[np.float32], size: int, rng: np.random.RandomState
-) -> NDArray[np.int64]:
+def _distinct_rows(values: _Values, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
     """Indices of random rows, all different as long as there are enough of them.
 
     Flat patches have identical descriptors; two equal centers would waste one.
     """
     order = rng.permutation(len(values))
     candidates = order[: 4 * size]
-    first = np.unique(values[candidates], axis=0, return_index=True)[1]
+    first = np.unique(values.take(candidates), axis=0, return_index=True)[1]
     if len(first) < size:
         candidates = order
-        first = np.unique(values[candidates], axis=0, return_index=True)[1]
+        first = np.unique(values.take(candidates), axis=0, return_index=True)[1]
     chosen = np.sort(first)[:size]
     rest = np.setdiff1d(np.arange(len(candidates)), chosen)[: size - len(chosen)]
     return candidates[np.concatenate([chosen, rest])]
@@ -163,7 +269,7 @@ def _assign(
     norms: NDArray[np.float32],
     transposed: NDArray[np.float32],
     offsets: NDArray[np.float32],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
+) -> _Assigned:
     """Sums (k, m) and counts (k,) of the rows nearest to each center, and squared distances."""
     m, k = transposed.shape
     sums, counts = np.zeros((k, m)), np.zeros(k)

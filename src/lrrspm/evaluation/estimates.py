@@ -67,7 +67,7 @@ def train_with_estimate(
         own = None if groups is None else groups.numbers[used]
         folds = stratified_folds(y, as_seed(classifier.random_state), own)
         machines: dict[int, SVM] = {}
-        with open_engine(classifier.n_jobs, device=classifier.device) as engine:
+        with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
             trained, skipped = fit_together(
                 [classifier], paths, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,

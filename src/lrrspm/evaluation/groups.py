@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._support.parallel import workers
 from .._support.stages import Stages
 from .._support.text import natural_key, plural
 from ..cache import FeatureStore, Form
 from ..images import Labeled
-from ..images.near_copies import CELLS, STEPS, Pattern, group_near, read_patterns
+from ..images.near_copies import CELLS, STEPS, Pattern, group_near, read_pattern
+from ..pipeline import open_engine
 
 COMPARE = "compare"
 """The stage of looking for near copies."""
@@ -115,17 +115,18 @@ def find_groups(
     n_jobs: int | None = None,
     stages: Stages | None = None,
     store: FeatureStore | None = None,
+    engine: Any = None,
 ) -> Groups:
     """Group near copies: images that are nearly the same after resizing or re-saving.
 
     Near copies that are more than half of a class are no group, since there
     would be too little left for the other side; they warn of a sequence, as do
     images that resemble the ones before them by name. Images that cannot be
-    read are alone.
+    read are alone. ``engine`` is that of :class:`lrrspm.ImageClassifier`.
     """
     stages = stages or Stages()
     with stages.timed(COMPARE):
-        patterns = _patterns(paths, n_jobs, stages, store or FeatureStore(None))
+        patterns = _patterns(paths, n_jobs, stages, store or FeatureStore(None), engine)
         there = [i for i, pattern in enumerate(patterns) if pattern is not None]
         near = group_near([pattern for pattern in patterns if pattern is not None])
         sizes = Counter(labels)
@@ -150,16 +151,17 @@ def find_groups(
 
 
 def _patterns(
-    paths: Sequence[str], n_jobs: int | None, stages: Stages, store: FeatureStore
+    paths: Sequence[str], n_jobs: int | None, stages: Stages, store: FeatureStore, engine: Any
 ) -> list[Pattern | None]:
     """Read the pattern of each image, or take it from a store."""
     about = {"what": "brightness patterns", "version": 1} if store.active else None
     shelf = store.shelf("patterns", about, Form(("F32",), (range(0, STEPS + CELLS + 1),)))
-    with workers(n_jobs) as executor:
-        digests = store.digests(paths, executor)
-    kept = dict(shelf.fetch(digests))
-    new = [i for i, digest in enumerate(digests) if digest not in kept]
-    found = dict(zip(new, read_patterns([paths[i] for i in new], n_jobs, stages), strict=True))
+    with open_engine(n_jobs, engine) as opened:
+        digests = store.digests(paths, opened.map_each)
+        kept = dict(shelf.fetch(digests))
+        new = [i for i, digest in enumerate(digests) if digest not in kept]
+        read = opened.map_each(read_pattern, [paths[i] for i in new])
+        found = dict(zip(new, stages.track("comparing images", read, len(new)), strict=True))
     for i, pattern in found.items():
         empty = np.empty(0, np.float32)
         shelf.put(

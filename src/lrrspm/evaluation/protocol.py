@@ -117,7 +117,7 @@ def evaluate_all(
         raise ValueError(f"splits must be at least 1, got {splits}")
     if engine is None:
         first = classifiers[0]
-        with open_engine(first.n_jobs, device=first.device) as engine:
+        with open_engine(first.n_jobs, first.engine, first.device) as engine:
             return evaluate_all(
                 paths, labels, classifiers, train_per_class, splits, shared_codebook, seed,
                 stages, max_skipped, engine, groups, tests, calibrate, store,
@@ -277,7 +277,7 @@ def score_model(
             f"it knows: {', '.join(names)}"
         )
     paths, labels = [paths[i] for i in known], [labels[i] for i in known]
-    scores, skipped = score_images(classifier, paths, stages, skip)
+    scores, skipped, _ = score_images(classifier, paths, stages, skip)
     kept = [i for i in range(len(paths)) if i not in skipped]
     if not kept:
         raise ValueError("none of the images could be read")

@@ -154,7 +154,7 @@ def review(
             raise ValueError(
                 "a review needs two classes with two images or more, near copies counted once"
             )
-        with open_engine(classifier.n_jobs, device=classifier.device) as engine:
+        with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
             trained, skipped = fit_together(
                 [classifier], chosen, y, [np.arange(len(y))], engine, stages, skip=skip,
                 store=store, calibrate=True, folds=folds,

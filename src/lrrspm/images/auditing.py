@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,6 +53,9 @@ _FORMATS = {
 }  # fmt: skip
 
 
+Mapped = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]
+
+
 class Finding(NamedTuple):
     """One problem, and the files or classes that it concerns."""
 
@@ -79,6 +83,7 @@ def audit(
     stages: Stages | None = None,
     path_column: str | None = None,
     label_column: str | None = None,
+    mapped: Mapped | None = None,
 ) -> dict[str, Any]:
     """Check every image of a folder or CSV file and report problems.
 
@@ -91,6 +96,8 @@ def audit(
         Threads; None is 1, -1 all cores.
     stages : Stages or None
         Collects the seconds.
+    mapped : callable or None
+        What does the work of ``map`` instead of threads, such as on other machines.
 
     Returns
     -------
@@ -111,7 +118,7 @@ def audit(
         for path in part.get(name, [])
     ]
     with stages.timed("audit"), workers(n_jobs) as executor:
-        results = ordered_map(_check, labeled, executor)
+        results = (mapped or partial(ordered_map, executor=executor))(_check, labeled)
         checked = list(stages.track("checking images", results, len(labeled)))
         good = [result for result in checked if isinstance(result, _Checked)]
         readable = Counter(image.label for image in good)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from .._support.files import MAX_BYTES, NotRegularError, open_regular
+from .._support.remote import is_remote, read_remote, remote_size, without_secrets
 
 # Reads and bytes before pixels are decoded. Headers of millions of chunks keep Pillow's loops busy
 # for minutes.
@@ -29,6 +30,8 @@ class ImageError(ValueError):
         name = source if isinstance(source, (str, os.PathLike)) else getattr(source, "name", None)
         # The name of a file opened by its descriptor is a number.
         self.path: str = os.fspath(name) if isinstance(name, (str, os.PathLike)) else "the image"
+        if is_remote(self.path):
+            self.path = without_secrets(self.path)
         self.reason = reason
         super().__init__(f"{self.path}: {reason}")
 
@@ -89,7 +92,13 @@ class BoundedFile:
 @contextmanager
 def open_bounded(source: Source) -> Iterator[BoundedFile]:
     """Open an image file at its beginning, unless it is of a wrong kind or size."""
-    if isinstance(source, (str, os.PathLike)):
+    if isinstance(source, str) and is_remote(source):
+        size = remote_size(source)
+        if size is not None:
+            _check_size(source, size)
+        content = read_remote(source, MAX_BYTES)
+        yield _sized(source, io.BytesIO(content), len(content))
+    elif isinstance(source, (str, os.PathLike)):
         try:
             opened = open_regular(source)
         except NotRegularError:
@@ -99,8 +108,8 @@ def open_bounded(source: Source) -> Iterator[BoundedFile]:
         with opened as file:
             bounded = _sized(source, file, os.fstat(file.fileno()).st_size)
             if bounded.size <= _SMALL:
-                content = io.BytesIO(file.read(bounded.size))
-                bounded = BoundedFile(source, content, bounded.size)
+                memory = io.BytesIO(file.read(bounded.size))
+                bounded = BoundedFile(source, memory, bounded.size)
             yield bounded
     else:
         size = source.seek(0, os.SEEK_END)
@@ -109,8 +118,12 @@ def open_bounded(source: Source) -> Iterator[BoundedFile]:
 
 
 def _sized(source: Source, file: BinaryIO, size: int) -> BoundedFile:
+    _check_size(source, size)
+    return BoundedFile(source, file, size)
+
+
+def _check_size(source: Source, size: int) -> None:
     if size == 0:
         raise ImageError(source, "the file is empty")
     if size > MAX_BYTES:
         raise TooLargeError(source, f"{size:,} bytes are more than {MAX_BYTES:,}")
-    return BoundedFile(source, file, size)

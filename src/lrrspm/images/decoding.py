@@ -14,6 +14,7 @@ from PIL import ExifTags, Image, ImageFile, JpegImagePlugin, UnidentifiedImageEr
 
 from .._support.files import machine_fault
 from .._support.loops import compiled
+from .._support.remote import UnavailableError
 from .bounded import BoundedFile, ImageError, Source, TooLargeError, open_bounded
 from .headers import MAX_EXIF, check_headers, is_one_scan
 from .pnm import decode_pnm_fast
@@ -102,7 +103,7 @@ def opened(source: Source, max_side: int | None = None) -> Iterator[Opened]:
                 raise TooLargeError(source, "too much EXIF data; re-save the file")
             # Decoding turns a TIFF upright, so only a reduced image keeps its earlier size.
             yield Opened(image, reduction, image.size if reduction == 1 else full)
-    except (ImageError, MemoryError):
+    except (ImageError, MemoryError, UnavailableError):
         raise
     except FileNotFoundError:
         raise ImageError(source, "no such file") from None

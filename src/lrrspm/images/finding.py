@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from .. import config
+from .._support.remote import check_address, is_remote, list_remote
 from .._support.text import natural_key, plural
 from .tables import is_table, read_table
 
@@ -122,6 +123,10 @@ def scan_images(
     root: str | os.PathLike[str], path_column: str | None = None, label_column: str | None = None
 ) -> Scan:
     """List the images of each class of a folder or table, and those without a class."""
+    if isinstance(root, str) and is_remote(root):
+        if path_column is not None or label_column is not None:
+            raise ValueError(f"{root}: columns are those of a CSV file on this machine")
+        return _scan_remote(check_address(root))
     root = Path(root)
     if not root.exists():
         raise FileNotFoundError(f"{root}: no such file or folder")
@@ -141,6 +146,29 @@ def scan_images(
         _scan_folders(train), _scan_folders(tests) if tests is not None else None,
         [*_images_in(root), *strays], [*train, *(tests or [])], {},
     )  # fmt: skip
+
+
+def _scan_remote(root: str) -> Scan:
+    """List class folders below an address; tables are read on this machine alone."""
+    names = [path[len(root) + 1 :] for path in list_remote(root)]
+    images = [name for name in names if _is_image(name.rpartition("/")[2])]
+    first = {name.partition("/")[0] for name in images if "/" in name}
+    if not first:
+        raise ValueError(f"{root}: no class folders; expected one per class, as in cat/1.jpg")
+    split = all(name.lower() in TRAIN + TEST for name in first)
+    train: dict[str, list[str]] = {}
+    tests: dict[str, list[str]] = {}
+    strays = []
+    for name in images:
+        *folders, _ = name.split("/")
+        own = folders[1:] if split else folders
+        if not own:
+            strays.append(f"{root}/{name}")
+            continue
+        side = tests if split and folders[0].lower() in TEST else train
+        side.setdefault(own[0], []).append(f"{root}/{name}")
+    ordered = [{name: sorted(side[name]) for name in sorted(side)} for side in (train, tests)]
+    return Scan(ordered[0], ordered[1] if split else None, strays, [], {})
 
 
 def _scan_table(
@@ -255,7 +283,13 @@ def expand_paths(
     """
     files: list[str] = []
     for path in paths:
-        if os.path.isdir(path):
+        if isinstance(path, str) and is_remote(path):
+            address = check_address(path)
+            # A suffix tells an image from a folder without a question.
+            below = [] if _is_image(address) else list_remote(address)
+            images = (one for one in below if _is_image(one.rpartition("/")[2]))
+            files += sorted(images, key=natural_key) or [address]
+        elif os.path.isdir(path):
             # An empty folder stays, to be reported with the unreadable files.
             files += sorted(walk_images(path), key=natural_key) or [os.fspath(path)]
         elif is_table(path):

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._support.parallel import ordered_map, workers
-from .._support.stages import Stages
 from .bounded import ImageError
 from .decoding import opened, upright
 from .digests import group_copies
@@ -66,21 +64,11 @@ def brightness_pattern(gray: NDArray[np.uint8]) -> Pattern | None:
     return Pattern(steps, (cells / np.linalg.norm(cells)).astype(np.float32))
 
 
-def read_patterns(
-    paths: Sequence[str], n_jobs: int | None = None, stages: Stages | None = None
-) -> list[Pattern | None]:
-    """Measure the :func:`brightness_pattern` of each file; None for those that cannot be read.
+def read_pattern(path: str) -> Pattern | None:
+    """Measure the :func:`brightness_pattern` of a file; None for one that cannot be read.
 
     A JPEG is decoded at as little as 52 pixels, 0.5 ms for one of 256 x 256.
     """
-    stages = stages or Stages()
-    with workers(n_jobs) as executor:
-        return list(
-            stages.track("comparing images", ordered_map(_read, paths, executor), len(paths))
-        )
-
-
-def _read(path: str) -> Pattern | None:
     try:
         with opened(path, _SIDE) as found:
             return brightness_pattern(upright(found).pixels)

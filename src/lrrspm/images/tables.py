@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import config
+from .._support.remote import check_address, is_remote
 
 PATHS = (
     "path", "file_path", "filepath", "image_path", "img_path", "filename", "file_name", "file",
@@ -188,6 +189,8 @@ def _is_file(table: Path, name: str) -> bool:
 
 def _listed(folders: Sequence[Path], name: str) -> str:
     """Return the path of a listed file; blanks around the name count if such a file exists."""
+    if is_remote(name.strip()):
+        return check_address(name.strip())
     candidates = [
         os.path.join(folder, one)
         for folder in folders

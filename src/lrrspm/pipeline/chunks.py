@@ -40,11 +40,15 @@ def compile_reading() -> None:
 
 
 class Item(NamedTuple):
-    """One image, by its number among all, and the numbers of the jobs to do for it."""
+    """One image, by its number among all, and the numbers of the jobs to do for it.
+
+    ``places`` are those of the image in the sample of each job, where jobs draw.
+    """
 
     number: int
     image: Image
     jobs: tuple[int, ...]
+    places: tuple[int, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -155,8 +159,6 @@ class Draw(NamedTuple):
     source: int
     quota: int
     seed: int
-    places: dict[int, int]
-    """Place of each image, by its number, among those of the sample."""
     located: bool = False
     """True to add each patch's place in its image as two more columns."""
 
@@ -182,7 +184,7 @@ def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item])
         try:
             wanted = {draws[job].source for job in item.jobs}
             found = sources.describe(item.number, item.image, wanted, seconds)
-            for job in item.jobs:
+            for job, place in zip(item.jobs, item.places, strict=True):
                 draw = draws[job]
                 if draw.source not in found:
                     columns = sources.n_values(draw.source) + 2 * draw.located
@@ -192,7 +194,7 @@ def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item])
                 values = local.values
                 if draw.located:
                     values = np.hstack([values, places(local)])
-                arrays.append(_draw(values, draw.quota, draw.seed, draw.places[item.number]))
+                arrays.append(_draw(values, draw.quota, draw.seed, place))
         except ImageError as failure:
             error = failure
         outcomes.append(Outcome(item.number, arrays, error, seconds))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -43,10 +42,11 @@ def encode_on_device(
     from ..gpu.encoding import DeviceChannels
 
     computed = DeviceChannels([channel for _, channel in channels], check_device(engine.device))
-    work = partial(read_chunk, sources, [source for source, _ in channels])
+    wanted = [source for source, _ in channels]
     waiting: list[tuple[Item, Outcome]] = []
     pixels = 0
-    for item, outcome in zip(items, engine.map_chunks(work, items), strict=True):
+    outcomes = engine.map_chunks(read_chunk, items, sources, wanted)
+    for item, outcome in zip(items, outcomes, strict=True):
         waiting.append((item, outcome))
         pixels += max((array.size for array in outcome.arrays), default=0)
         if len(waiting) >= IMAGES or pixels >= PIXELS:

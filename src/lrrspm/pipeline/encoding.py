@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -77,7 +76,7 @@ def encode_images(
     skipped: dict[int, str] = {}
     try:
         with stores.main.timed(stages):
-            digests = stores.main.digests(images, engine.threads)
+            digests = stores.main.digests(images, engine.map_each)
             for column in columns:
                 column.look_up(digests)
         spent = _encode(columns, sources, images, digests, stores, engine, stages, skip, skipped)
@@ -236,7 +235,7 @@ def _encode(
         if engine.on_device:
             outcomes = encode_on_device(sources, channels, items, engine)
         else:
-            outcomes = engine.map_chunks(partial(encode_chunk, sources, channels), items)
+            outcomes = engine.map_chunks(encode_chunk, items, sources, channels)
         for item, outcome in zip(
             items, stages.track("encoding images", outcomes, len(items)), strict=True
         ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ..cache import hash_of, part_key
+from ..encoders import CodebookEncoder, Encoder
 
 if TYPE_CHECKING:
     from ..channels import Channel
@@ -84,3 +87,26 @@ def restore_channel(channel: Channel, arrays: dict[Place, NDArray[Any]]) -> bool
     for role, part in parts.items():
         setattr(channel, f"{role}_", part)
     return True
+
+
+def recipe_of(channel: Channel) -> str | None:
+    """Return what a codebook depends on besides the sample; None if it cannot be shared.
+
+    Only plain k-means is shared between classes. Another class's own way to
+    learn is shared among equals of a registered class, and never otherwise.
+    A class that learns more than a codebook needs the sample itself.
+    """
+    encoder: Encoder = channel.encoder
+    if not isinstance(encoder, CodebookEncoder) or channel.projection is not None:
+        return None
+    if not encoder.learns_codebook_alone or channel.pooling.derived:
+        return None
+    if encoder.codebook is not None or not isinstance(encoder.random_state, Integral):
+        return None
+    if encoder.shares_codebook:
+        recipe: Any = {"k-means": encoder.codebook_size, "seed": int(encoder.random_state)}
+    else:
+        recipe = part_key("encoders", encoder)
+        if recipe is None:
+            return None
+    return json.dumps(recipe, sort_keys=True)

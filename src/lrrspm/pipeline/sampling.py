@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +13,13 @@ from sklearn.utils import check_random_state, column_or_1d
 from .._support.stages import Stages
 from .._support.text import plural
 from ..cache import FeatureStore, Form, Shelf, hash_of, part_key
-from ..encoders import CodebookEncoder, Encoder, Progress
+from ..encoders import Progress
 from ..images import KeptImages
 from .chunks import Draw, Item, Sources, compile_reading, draw_quota, sample_chunk
 from .devices import check_computable
 from .encoding import Stores
 from .engines import Engine
-from .fitted import Place, array_names, fitted_arrays, restore_channel
+from .fitted import Place, array_names, fitted_arrays, recipe_of, restore_channel
 from .timing import divided
 from .unreadable import Unreadable
 
@@ -66,7 +64,7 @@ def fit_features(
     codebooks = stores.main.shelf("codebooks", {} if stores.main.active else None, _CODEBOOKS)
     unreadable = Unreadable(stores.main)
     with stores.main.timed(stages):
-        digests = stores.main.digests(images, engine.threads)
+        digests = stores.main.digests(images, engine.map_each)
         for plan in plans:
             plan.look_up(stores.of(plan.owner), codebooks, digests)
     skipped: dict[int, str] = {}
@@ -122,11 +120,20 @@ def _make_plans(
             located = channel.projection is not None
             key = (source, seed, feature.n_samples, located, np.asarray(indices).tobytes())
             if key not in plans:
-                places = {int(index): place for place, index in enumerate(indices)}
+                drawn = _drawn_from(len(indices), feature.n_samples, seed)
+                places = {int(indices[place]): int(place) for place in drawn}
                 quota = draw_quota(feature.n_samples, len(indices), located)
-                plans[key] = _Plan(feature, Draw(source, quota, seed, places, located))
+                plans[key] = _Plan(feature, Draw(source, quota, seed, located), places)
             plans[key].channels.append((owner, number, channel))
     return list(plans.values())
+
+
+def _drawn_from(n_images: int, n_samples: int, seed: int) -> NDArray[np.int64]:
+    """Return the places of the images that samples are drawn from: all, but at most n_samples."""
+    if n_images <= n_samples:
+        return np.arange(n_images)
+    rng = np.random.default_rng((seed, n_images))
+    return np.sort(rng.choice(n_images, n_samples, replace=False))
 
 
 def check_labels_of(labels: ArrayLike, n_images: int) -> NDArray[Any]:
@@ -180,6 +187,8 @@ class _Plan:
     owner : SpatialPyramidFeatures
         The first features that need the sample.
     draw : Draw
+    places : dict of int to int
+        Place of each image, by its index, among those of the sample.
     channels : list of (int, int, Channel)
         Number of the features, number of the channel, and the channel.
     rows : _Rows
@@ -197,8 +206,8 @@ class _Plan:
         none from images without color.
     """
 
-    def __init__(self, owner: SpatialPyramidFeatures, draw: Draw) -> None:
-        self.owner, self.draw = owner, draw
+    def __init__(self, owner: SpatialPyramidFeatures, draw: Draw, places: dict[int, int]) -> None:
+        self.owner, self.draw, self.places = owner, draw, places
         self.channels: list[tuple[int, int, Channel]] = []
         self.rows = _Rows()
         self.learned: dict[str, NDArray[Any]] = {}
@@ -213,7 +222,7 @@ class _Plan:
     def complete(self) -> bool:
         """True if nothing is left to be learned."""
         return all(
-            (owner, number) in self.restored or _recipe(channel) in self.learned
+            (owner, number) in self.restored or recipe_of(channel) in self.learned
             for owner, number, channel in self.channels
         )
 
@@ -221,12 +230,12 @@ class _Plan:
     def called_for(self) -> bool:
         """False for a plan of colors if less than half of its images have color."""
         # Codebooks are learned, and so found in a store, only for plans that were called for.
-        return self.complete or 2 * len(self.sources) >= len(self.draw.places)
+        return self.complete or 2 * len(self.sources) >= len(self.places)
 
     @property
     def lacks(self) -> str:
         """Why a plan is not called for."""
-        images = plural(len(self.draw.places), "training image")
+        images = plural(len(self.places), "training image")
         return f"only {len(self.sources):,} of {images} have color"
 
     def take(self, index: int, values: NDArray[np.float32]) -> None:
@@ -243,7 +252,7 @@ class _Plan:
         descriptor = part_key("descriptors", self.channels[0][2].descriptor)
         if descriptor is None:
             return
-        members = [digests[index] for index in self.draw.places]
+        members = [digests[index] for index in self.places]
         about = {
             "descriptor": descriptor,
             "when": self.channels[0][2].when,
@@ -255,7 +264,7 @@ class _Plan:
         }
         if None not in members:
             recipes = {
-                _recipe(channel)
+                recipe_of(channel)
                 for _, _, channel in self.channels
                 if part_key("encoders", channel.encoder) is not None
             }
@@ -273,14 +282,14 @@ class _Plan:
         form = Form(("F32",), (rows, range(columns, columns + 1)))
         self.samples = store.shelf("samples", about, form)
         if not self.complete:
-            index_of = {str(place): index for index, place in self.draw.places.items()}
+            index_of = {str(place): index for index, place in self.places.items()}
             for name, values in self.samples.fetch(index_of):
                 self.drawn[index_of[name]] = values
 
     def _restore(self, codebooks: Shelf, about: dict[str, Any]) -> None:
         """Take whole channels from a store: those that learn more than a codebook."""
         for owner, number, channel in self.channels:
-            if _recipe(channel) is not None or channel.encoder.uses_labels:
+            if recipe_of(channel) is not None or channel.encoder.uses_labels:
                 continue
             names = array_names(channel, about)
             self._array_names[owner, number] = names
@@ -303,7 +312,7 @@ class _Plan:
             indices, counts = zip(*self.sources, strict=True)
             labels = np.repeat(known[list(indices)], counts)
         for owner, number, channel in self.channels:
-            recipe, encoder = _recipe(channel), channel.encoder
+            recipe, encoder = recipe_of(channel), channel.encoder
             if (owner, number) in self.restored:
                 continue
             if recipe is None:
@@ -327,29 +336,6 @@ class _Plan:
         self.rows.clear()
 
 
-def _recipe(channel: Channel) -> str | None:
-    """Return what a codebook depends on besides the sample; None if it cannot be shared.
-
-    Only plain k-means is shared between classes. Another class's own way to
-    learn is shared among equals of a registered class, and never otherwise.
-    A class that learns more than a codebook needs the sample itself.
-    """
-    encoder: Encoder = channel.encoder
-    if not isinstance(encoder, CodebookEncoder) or channel.projection is not None:
-        return None
-    if not encoder.learns_codebook_alone or channel.pooling.derived:
-        return None
-    if encoder.codebook is not None or not isinstance(encoder.random_state, Integral):
-        return None
-    if encoder.shares_codebook:
-        recipe: Any = {"k-means": encoder.codebook_size, "seed": int(encoder.random_state)}
-    else:
-        recipe = part_key("encoders", encoder)
-        if recipe is None:
-            return None
-    return json.dumps(recipe, sort_keys=True)
-
-
 def _sample(
     plans: Sequence[_Plan],
     sources: Sources,
@@ -364,18 +350,17 @@ def _sample(
     """Draw the samples of several plans, reading each image once."""
     plans = [plan for plan in plans if not plan.complete]
     items = []
-    for index in sorted(set().union(*(plan.draw.places for plan in plans))):
-        jobs = (
-            n
-            for n, plan in enumerate(plans)
-            if index in plan.draw.places and index not in plan.drawn
+    for index in sorted(set().union(*(plan.places for plan in plans))):
+        jobs = tuple(
+            n for n, plan in enumerate(plans) if index in plan.places and index not in plan.drawn
         )
-        items.append(Item(index, images[index], tuple(jobs)))
+        places = tuple(plans[n].places[index] for n in jobs)
+        items.append(Item(index, images[index], jobs, places))
     if items:
         compile_reading()
-    work = partial(sample_chunk, sources, [plan.draw for plan in plans])
+    draws = [plan.draw for plan in plans]
     with divided(stages, ["read", "describe"]) as spent:
-        outcomes = engine.map_chunks(work, items)
+        outcomes = engine.map_chunks(sample_chunk, items, sources, draws)
         for item, outcome in zip(
             items, stages.track("reading images", outcomes, len(items)), strict=True
         ):
@@ -390,7 +375,7 @@ def _sample(
             for n, plan in enumerate(plans):
                 if n in drawn:
                     if unchanged:
-                        plan.samples.put(str(plan.draw.places[item.number]), drawn[n])
+                        plan.samples.put(str(plan.places[item.number]), drawn[n])
                     plan.take(item.number, drawn[n])
                 elif item.number in plan.drawn:
                     plan.take(item.number, plan.drawn.pop(item.number))

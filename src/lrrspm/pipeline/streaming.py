@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from .._support.stages import Stages
@@ -16,51 +20,185 @@ from .engines import Engine
 if TYPE_CHECKING:
     from ..features import Image, SpatialPyramidFeatures
 
-_BLOCK_BYTES = 2**28
+_BLOCK_BYTES = 2**26
+_SINGLE_BYTES = 2**28
+
+BLOCK = 1024
+"""Most images per block on other machines, and of vectors in half precision."""
+
+Function = Callable[[NDArray[Any], Executor | None], NDArray[Any]]
+"""What is made of vectors (n, d), on the threads of an executor; (n, ...). It can be pickled."""
+
+
+# The store of each thread of a worker; opening one takes longer, the more is in it.
+_own = threading.local()
+
+
+class Block(NamedTuple):
+    """A block of images: the number of its first one and how many there are, and the result.
+
+    ``result`` is None where none of them could be read; ``skipped`` says why, by
+    their numbers. Seconds are those of encoding and of the function.
+    """
+
+    first: int
+    images: int
+    result: NDArray[Any] | None
+    skipped: dict[int, str]
+    seconds: float
+    used: float
+    trouble: str | None = None
 
 
 class Streamed(NamedTuple):
-    """Results of the blocks; images that could not be read, and why; seconds of encoding."""
+    """Results of the blocks; images that could not be read, and why; seconds as in a block."""
 
     results: list[NDArray[Any]]
     skipped: dict[int, str]
     seconds: float
+    used: float
 
 
-def map_vectors(
-    function: Callable[[NDArray[Any]], NDArray[Any]],
+def whole(vectors: NDArray[Any], executor: Executor | None) -> NDArray[Any]:
+    """Return vectors as they are: a function for those who need them."""
+    return vectors
+
+
+def block_size(features: SpatialPyramidFeatures, remote: bool = False) -> int:
+    """Return the number of images per block, here or on other machines.
+
+    Rows in half precision do not depend on those beside them, and their blocks take
+    up to 64 MB. The last bits of a product in single precision depend on its shape:
+    blocks of 256 MB, 12,288 images of LrrSPM, have the bits of one product in nearly
+    every use. Other machines are given fewer, so that each has something to do.
+    """
+    length = sum(channel.n_features for channel in features.channels_)
+    row = length * features.precision.itemsize
+    if features.precision.itemsize == 2:
+        return max(1, min(BLOCK, _BLOCK_BYTES // row))
+    return BLOCK if remote else max(1, _SINGLE_BYTES // row // BLOCK) * BLOCK
+
+
+def stream_vectors(
+    function: Function,
     features: SpatialPyramidFeatures,
     images: Sequence[Image],
     engine: Engine,
     stages: Stages,
     skip: bool = False,
     store: FeatureStore | None = None,
-) -> Streamed:
-    """Apply a function to the vectors of images, a block of images at a time.
+    first: int = 0,
+) -> Iterator[Block]:
+    """Apply a function to the vectors of images, a block of images at a time, in order.
 
-    Vectors in half precision are dropped after each block of 256 MB: scores of
-    a row of these do not depend on the rows beside it. Others stay together,
-    since the last bits of a BLAS product depend on its shape. ``skip`` and
-    ``store`` are those of ``encode_images``; a block without a readable image
-    has no result.
+    Vectors are dropped after each block; those that other machines compute stay
+    there, or go to the store if they share it. ``skip`` and ``store`` are those of
+    ``encode_images``. Begins with the image ``first``, a multiple of the block size.
     """
-    size = max(1, len(images))
-    if features.precision == np.float16:
-        length = sum(channel.n_features for channel in features.channels_)
-        size = max(1, _BLOCK_BYTES // (length * features.precision.itemsize))
-    results, skipped, seconds = [], {}, 0.0
-    for start in range(0, len(images), size):
-        block = images[start : start + size]
+    remote = engine.remote and not engine.on_device
+    size = block_size(features, remote)
+    starts = range(first, len(images), size)
+    if remote:
+        store = store or FeatureStore(features.cache)
+        asked = [(start, images[start : start + size]) for start in starts]
+        yield from _stream_remote(function, features, asked, engine, stages, skip, store)
+        return
+    for start in starts:
 
         def tell(name: str, done: int, _: int, start: int = start) -> None:
             stages.tell(name, start + done, len(images))
 
         part = Stages(tell)
-        encoded = encode_images([features], block, engine, part, skip, store)
+        images_here = images[start : start + size]
+        yield _compute(function, features, start, images_here, engine, part, skip, store)
         stages.add_all(part.seconds.items())
-        skipped.update({start + i: reason for i, reason in encoded.skipped.items()})
-        seconds += encoded.seconds[0]
-        if len(encoded.matrices[0]):
-            results.append(function(encoded.matrices[0]))
-        del encoded  # before the next block is made
-    return Streamed(results, skipped, seconds)
+
+
+def _stream_remote(
+    function: Function,
+    features: SpatialPyramidFeatures,
+    asked: list[tuple[int, Sequence[Image]]],
+    engine: Engine,
+    stages: Stages,
+    skip: bool,
+    store: FeatureStore,
+) -> Iterator[Block]:
+    total = asked[-1][0] + len(asked[-1][1]) if asked else 0
+    begin, told = time.perf_counter(), set()
+    found = engine.map_chunks(
+        _compute_remotely, asked, function, features, skip, store.folder, first=1
+    )
+    for block in found:
+        stages.tell("encoding images", block.first + block.images, total)
+        if block.trouble is not None and block.trouble not in told:
+            told.add(block.trouble)
+            warnings.warn(f"on a worker: {block.trouble}", stacklevel=2)
+        yield block
+        del block  # before the next one is fetched
+    stages.add("encode", time.perf_counter() - begin)
+
+
+def _compute_remotely(
+    function: Function,
+    features: SpatialPyramidFeatures,
+    skip: bool,
+    folder: str | os.PathLike[str] | None,
+    asked: Sequence[tuple[int, Sequence[Image]]],
+) -> list[Block]:
+    """Compute some blocks on a worker, which reads the images and writes to the store itself."""
+    store: FeatureStore | None = getattr(_own, "store", None)
+    if store is None or store.folder != folder or store.trouble is not None:
+        store = _own.store = FeatureStore(folder)
+    here, blocks = Engine(None, None), []
+    for first, images in asked:
+        blocks.append(_compute(function, features, first, images, here, Stages(), skip, store))
+        store.forget_files()
+    return blocks
+
+
+def _compute(
+    function: Function,
+    features: SpatialPyramidFeatures,
+    first: int,
+    images: Sequence[Image],
+    engine: Engine,
+    stages: Stages,
+    skip: bool,
+    store: FeatureStore | None,
+) -> Block:
+    encoded = encode_images([features], images, engine, stages, skip, store)
+    skipped = {first + i: reason for i, reason in encoded.skipped.items()}
+    start = time.perf_counter()
+    vectors = encoded.matrices[0]
+    result = function(vectors, engine.threads) if len(vectors) else None
+    used = time.perf_counter() - start
+    trouble = None if store is None else store.trouble
+    return Block(first, len(images), result, skipped, encoded.seconds[0], used, trouble)
+
+
+def map_vectors(
+    function: Function,
+    features: SpatialPyramidFeatures,
+    images: Sequence[Image],
+    engine: Engine,
+    stages: Stages,
+    skip: bool = False,
+    store: FeatureStore | None = None,
+    take: Callable[[NDArray[Any]], object] | None = None,
+) -> Streamed:
+    """Collect what :func:`stream_vectors` yields; without a readable image there is no result.
+
+    With ``take``, each result is given to it, in this process, and none is collected.
+    """
+    results: list[NDArray[Any]] = []
+    take = take or results.append
+    skipped: dict[int, str] = {}
+    seconds = used = 0.0
+    for block in stream_vectors(function, features, images, engine, stages, skip, store):
+        if block.result is not None:
+            take(block.result)
+        skipped.update(block.skipped)
+        seconds += block.seconds
+        used += block.used
+        del block  # before the next one is made
+    return Streamed(results, skipped, seconds, used)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._support.parallel import ordered_map
 from ..cache import FeatureStore, Form
 from ..images import ImageError, looks_damaged
 from .chunks import compile_reading
@@ -46,25 +46,25 @@ class Unreadable:
         first, so that no work is started that these images would spoil.
         """
         known = {None, *(name for name, _ in self._shelf.fetch(digests))} if self._active else set()
-
-        def suspect(index: int) -> bool:
-            if digests[index] in known:
-                return True
-            image = images[index]
-            return isinstance(image, (str, os.PathLike)) and looks_damaged(image)
-
-        everything = range(len(images))
-        found = ordered_map(suspect, everything, engine.threads)
-        suspects = [index for index, doubtful in zip(everything, found, strict=True) if doubtful]
+        suspects = {index for index, digest in enumerate(digests) if digest in known}
+        others = [index for index in range(len(images)) if index not in suspects]
+        found = engine.map_each(_is_suspect, [images[index] for index in others])
+        suspects.update(i for i, doubtful in zip(others, found, strict=True) if doubtful)
         if suspects:
             compile_reading()
+        chosen = sorted(suspects)
+        reasons = engine.map_each(partial(_why_not, features), [images[i] for i in chosen])
+        return {i: why for i, why in zip(chosen, reasons, strict=True) if why is not None}
 
-        def reason(index: int) -> str | None:
-            try:
-                features.read(images[index])
-            except ImageError as error:
-                return error.reason
-            return None
 
-        reasons = ordered_map(reason, suspects, engine.threads)
-        return {i: text for i, text in zip(suspects, reasons, strict=True) if text is not None}
+def _is_suspect(image: Image) -> bool:
+    return isinstance(image, (str, os.PathLike)) and looks_damaged(image)
+
+
+def _why_not(features: SpatialPyramidFeatures, image: Image) -> str | None:
+    """Return why an image cannot be read; None if it can."""
+    try:
+        features.read(image)
+    except ImageError as error:
+        return error.reason
+    return None

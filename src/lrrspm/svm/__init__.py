@@ -1,6 +1,6 @@
 """Support vector machines: vectors -> scores and labels."""
 
-from .alignment import class_alignment
+from .alignment import aligned_rows, class_alignment
 from .calibration import familiarity, fit_temperature, fit_thresholds, probabilities
 from .crossing import Crossed, cross_scores, fit_crossed
 from .folds import stratified_folds
@@ -14,7 +14,7 @@ from .labels import (
     weigh_samples,
 )
 from .leaving import leave_out
-from .linear import LinearSVM, linear_gram
+from .linear import LinearSVM, gram_fits, linear_gram
 
 SVM = LinearSVM | KernelSVM
 
@@ -24,6 +24,7 @@ __all__ = [
     "Crossed",
     "KernelSVM",
     "LinearSVM",
+    "aligned_rows",
     "class_alignment",
     "cross_scores",
     "encode_labels",
@@ -31,6 +32,7 @@ __all__ = [
     "fit_crossed",
     "fit_temperature",
     "fit_thresholds",
+    "gram_fits",
     "leave_out",
     "linear_gram",
     "one_vs_rest",

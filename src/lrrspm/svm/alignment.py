@@ -29,8 +29,7 @@ def class_alignment(
     512 members, 512 random ones, always the same, are used. 0 where all members are of
     one class, or all products the same.
     """
-    if len(members) > _MOST:
-        members = members[np.sort(np.random.default_rng(0).permutation(len(members))[:_MOST])]
+    members = members[aligned_rows(len(members))]
     X, labels = np.ascontiguousarray(X[members]), labels[members]
     make_gram = long_gram_matrix if X.dtype == np.float16 else gram_matrix
     with single_blas_thread():
@@ -38,6 +37,13 @@ def class_alignment(
     alike = _centered((labels[:, None] == labels).astype(np.float64))
     scale = np.sqrt((products**2).sum() * (alike**2).sum())
     return float((products * alike).sum() / scale) if scale > 0 else 0.0
+
+
+def aligned_rows(n: int) -> NDArray[np.int64]:
+    """Return the places of those of n members that an alignment is made from, in order."""
+    if n <= _MOST:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).permutation(n)[:_MOST])
 
 
 def _centered(gram: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._support.parallel import single_blas_thread
+from .._support.shards import Shards
 from .dual import Floats
 from .kernel import KernelSVM
 from .labels import encode_labels, one_vs_rest, score_columns, weigh_samples
 from .leaving import leave_out
-from .linear import LinearSVM, linear_gram
+from .linear import LinearSVM, gram_fits, linear_gram, score_rows
+from .primal import Progress
 
 Tell = Callable[[int, Any], object]
 
@@ -32,24 +34,27 @@ class Crossed(NamedTuple):
 
 def fit_crossed(
     svm: LinearSVM | KernelSVM,
-    X: NDArray[Any],
+    X: NDArray[Any] | Shards,
     y: NDArray[Any],
     folds: NDArray[np.int64],
     executor: Executor | None,
     sample_weight: ArrayLike | None = None,
     tell: Tell | None = None,
     groups: NDArray[np.int64] | None = None,
+    progress: Progress | None = None,
 ) -> Crossed:
     """Fit a machine to all samples; returns scores of machines without each fold, or sample.
 
     ``tell`` is called with each fold and its machine. Where nobody asks for the machines
     of long vectors, their scores come from the Gram matrix: weights of a fold are
-    classes x d numbers and n x d products for each class.
+    classes x d numbers and n x d products for each class. ``progress`` is told of vectors
+    in shards.
     """
+    sharded = isinstance(X, Shards)
     gram = None
-    if isinstance(svm, LinearSVM) and not svm.fit_intercept and len(X) <= X.shape[1]:
+    if isinstance(svm, LinearSVM) and not svm.fit_intercept and _has_gram(svm, X):
         gram = linear_gram(X, executor)
-    if gram is not None and tell is None and X.dtype == np.float16:
+    if gram is not None and tell is None and (sharded or X.dtype == np.float16):
         assert isinstance(svm, LinearSVM)
         svm.fit_folds(X, y, None, executor, sample_weight, gram=gram)
         scores = cross_scores(gram, y, folds, svm, executor, sample_weight)
@@ -58,11 +63,12 @@ def fit_crossed(
 
         def test(fold: int, machine: LinearSVM | KernelSVM) -> None:
             rows = folds == fold
-            scores[rows] = score_columns(machine.scores(X[rows], executor))
+            scores[rows] = score_columns(score_rows(machine, X, rows, executor))
             if tell is not None:
                 tell(fold, machine)
 
-        given = {} if gram is None else {"gram": gram}
+        given: dict[str, Any] = {} if gram is None else {"gram": gram}
+        given |= {"progress": progress} if sharded else {}
         svm.fit_folds(X, y, folds, executor, sample_weight, test, **given)
     left = None
     if gram is not None:
@@ -71,9 +77,15 @@ def fit_crossed(
     return Crossed(scores, scores.copy() if left is None else left)
 
 
+def _has_gram(svm: LinearSVM, X: NDArray[Any] | Shards) -> bool:
+    """True where a machine is trained on the products of all pairs of samples."""
+    n, d = X.shape
+    return gram_fits(n, svm.loss) if isinstance(X, Shards) else n <= d
+
+
 def _leave_out(
     svm: LinearSVM,
-    X: NDArray[Any],
+    X: NDArray[Any] | Shards,
     y: NDArray[Any],
     gram: Floats,
     sample_weight: ArrayLike | None,
@@ -82,7 +94,7 @@ def _leave_out(
 ) -> NDArray[np.float64] | None:
     """Return scores (n, n_classes) of leaving out each sample, if they can be had."""
     classes, indices = encode_labels(y)
-    scores = svm.scores(X, executor).reshape(len(y), -1)
+    scores = score_rows(svm, X, np.ones(len(y), bool), executor).reshape(len(y), -1)
     signs = one_vs_rest(indices, len(classes), np.float64)
     weights = weigh_samples(svm.class_weight, y, sample_weight, np.float64)
     costs = np.full(len(y), 2.0 * svm.C)

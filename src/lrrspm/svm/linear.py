@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import config
 from .._support.estimators import BaseEstimator, ClassifierMixin
 from .._support.parallel import single_blas_thread, workers
+from .._support.shards import Shards
 from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
 from .labels import (
     ClassWeight,
@@ -26,15 +27,43 @@ from .labels import (
     without_folds,
 )
 from .long import check_halves, long_gram_matrix, long_scores, long_weights, round_weights
+from .primal import Progress, primal_weights
 from .squared import squared_betas, squared_weights
 
 _LOSSES = ("squared_hinge", "squared")
 
+GRAM_BYTES = 4e9
+"""Most bytes of a Gram matrix of vectors in shards, and of its factor for the loss "squared"."""
 
-def linear_gram(X: Floats, executor: Executor | None) -> Floats:
-    """X X' (n, n) of samples (n, d); of those in half precision, in float32."""
+
+def gram_fits(n: int, loss: str) -> bool:
+    """True if n vectors in shards are few enough for their Gram matrix; else the primal is solved.
+
+    31,622 vectors, or 18,257 with the loss "squared": the same on every machine.
+    """
+    return n**2 * (12 if loss == "squared" else 4) <= GRAM_BYTES
+
+
+def score_rows(
+    machine: Any, X: NDArray[Any] | Shards, rows: NDArray[np.bool_], executor: Executor | None
+) -> Floats:
+    """Return a machine's scores of some rows of X (n, d), a shard at a time."""
+    if not isinstance(X, Shards):
+        return np.asarray(machine.scores(X[rows], executor))
+    parts = [
+        machine.scores(shard.read()[rows[shard.start : shard.stop]], executor)
+        for shard in X
+        if rows[shard.start : shard.stop].any()
+    ]
+    return np.concatenate(parts)
+
+
+def linear_gram(X: Floats | Shards, executor: Executor | None) -> Floats:
+    """X X' (n, n) of samples (n, d); of those in half precision or in shards, in float32."""
     with single_blas_thread():
-        return (long_gram_matrix if X.dtype == np.float16 else gram_matrix)(X, executor)
+        if isinstance(X, Shards) or X.dtype == np.float16:
+            return long_gram_matrix(X, executor)
+        return gram_matrix(X, executor)
 
 
 class LinearSVM(ClassifierMixin, BaseEstimator):
@@ -105,6 +134,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     # What a model file keeps, and its shape: c classes, d columns.
     derived: ClassVar[dict[str, str]] = {"coef_": "cd", "intercept_": "c"}
     classes_: NDArray[Any]
+    n_features_in_: int
 
     def __init__(
         self,
@@ -143,21 +173,26 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
     def fit_folds(
         self,
-        X: ArrayLike,
+        X: ArrayLike | Shards,
         y: ArrayLike,
         folds: NDArray[np.int64] | None,
         executor: Executor | None,
         sample_weight: ArrayLike | None = None,
         tell: Callable[[int, Self], object] | None = None,
         gram: Floats | None = None,
+        progress: Progress | None = None,
     ) -> Self:
         """``fit``, and a machine of each fold, trained on all samples but its own.
 
         ``folds`` (n,) numbers them from 0; samples below 0 are in none, and train
         every machine. ``tell`` is called with each fold and its machine. The Gram
-        matrix is made once for all, unless it is given.
+        matrix is made once for all, unless it is given. Vectors in shards are solved
+        from their Gram matrix too, up to 4 GB of it; beyond, the primal is, and
+        ``progress`` is called after its passes.
         """
         self.check_parameters()
+        if isinstance(X, Shards):
+            return self._fit_shards(X, y, folds, executor, sample_weight, tell, gram, progress)
         samples, labels = self._check(X, y)
         half = samples.dtype == np.float16
         if half and (self.fit_intercept or len(samples) > samples.shape[1]):
@@ -181,9 +216,52 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
                     tell(fold, machine)
         return self
 
+    def _fit_shards(
+        self,
+        shards: Shards,
+        y: ArrayLike,
+        folds: NDArray[np.int64] | None,
+        executor: Executor | None,
+        sample_weight: ArrayLike | None,
+        tell: Callable[[int, Self], object] | None,
+        gram: Floats | None,
+        progress: Progress | None,
+    ) -> Self:
+        """``fit_folds`` on vectors in shards."""
+        n, self.n_features_in_ = shards.shape
+        labels = column_or_1d(y)
+        if len(labels) != n:
+            raise ValueError(f"{n} vectors, but {len(labels)} labels")
+        self.classes_, indices = encode_labels(labels)
+        weights = weigh_samples(self.class_weight, labels, sample_weight, np.float32)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        numbers = np.array([1]) if len(self.classes_) == 2 else np.arange(len(self.classes_))
+        start = None
+        with single_blas_thread():
+            if gram is None and gram_fits(n, self.loss):
+                gram = linear_gram(shards, executor)
+                gram += np.float32(self.fit_intercept)
+            if gram is not None:
+                signs = one_vs_rest(indices, len(self.classes_), np.float32)
+            for fold, machine, some in without_folds(self, folds, weights, n, np.float32):
+                if gram is not None:
+                    found, machine.n_iter_ = self._solve(shards, gram, signs, some, seed, executor)
+                else:
+                    costs = np.full(n, 2 * self.C, np.float32)
+                    costs *= 1 if some is None else some
+                    found, machine.n_iter_ = primal_weights(
+                        shards, indices, numbers, costs, self.loss == "squared", self.tol,
+                        self.max_iter, executor, self.fit_intercept, start, progress,
+                    )  # fmt: skip
+                    start = found if start is None else start  # a fold's solution is near
+                machine._keep(found.astype(np.float32), shards.dtype == np.float16)
+                if tell is not None and fold >= 0:
+                    tell(fold, machine)
+        return self
+
     def _solve(
         self,
-        samples: Floats,
+        samples: Floats | Shards,
         gram: Floats | None,
         signs: Floats,
         weights: Floats | None,
@@ -191,11 +269,19 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         executor: Executor | None,
     ) -> tuple[Floats, int]:
         """Return w of each class, (classes, d), and the passes it took."""
-        if self.loss == "squared" and gram is None:
-            return squared_weights(samples, signs, self.C, weights, executor), 1
-        betas, n_iter = self.solve_betas(samples, gram, signs, weights, seed, executor)
-        long = samples.dtype == np.float16
-        return (long_weights(betas, samples, executor) if long else betas @ samples), n_iter
+        if gram is None:
+            assert not isinstance(samples, Shards)
+            if self.loss == "squared":
+                return squared_weights(samples, signs, self.C, weights, executor), 1
+            betas, n_iter = self.solve_betas(samples, gram, signs, weights, seed, executor)
+        else:
+            betas, n_iter = self.solve_betas(None, gram, signs, weights, seed, executor)
+        if not isinstance(samples, Shards) and samples.dtype != np.float16:
+            return betas @ samples, n_iter
+        found = long_weights(betas, samples, executor)
+        if isinstance(samples, Shards) and self.fit_intercept:
+            found = np.hstack([found, betas.sum(axis=1, keepdims=True)])
+        return found, n_iter
 
     def solve_betas(
         self,

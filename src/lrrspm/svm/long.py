@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from .._support.halves import all_finite, in_precision, widen_columns
 from .._support.loops import compiled
 from .._support.parallel import ordered_map
+from .._support.shards import Shards
 from .dual import ROWS, Floats, mirror_lower
 
 # Columns in float32 at a time, in products of many rows and of few; samples per
@@ -26,34 +27,43 @@ def check_halves(X: NDArray[np.float16]) -> None:
         raise ValueError("Input X contains NaN or infinity.")
 
 
-def long_gram_matrix(X: NDArray[np.float16], executor: Executor | None) -> NDArray[np.float32]:
+def long_gram_matrix(
+    X: NDArray[np.float16] | Shards, executor: Executor | None
+) -> NDArray[np.float32]:
     """X X' (n, n): n^2 d products, and one block of columns in float32 besides X."""
-    gram = np.zeros((len(X), len(X)), np.float32)
+    n = X.shape[0]
+    gram = np.zeros((n, n), np.float32)
     for first in range(0, X.shape[1], _COLUMNS):
-        block = widen_columns(X, first, min(first + _COLUMNS, X.shape[1]))
+        block = _wide_columns(X, first, min(first + _COLUMNS, X.shape[1]))
 
         def band(start: int, block: NDArray[np.float32] = block) -> None:
             stop = min(start + ROWS, len(block))
             gram[start:stop, :stop] += block[start:stop] @ block[:stop].T
 
         # The longest bands first, so that no thread is left with one at the end.
-        for _ in ordered_map(band, reversed(range(0, len(X), ROWS)), executor):
+        for _ in ordered_map(band, reversed(range(0, n, ROWS)), executor):
             pass
     mirror_lower(gram)
     return gram
 
 
-def long_weights(betas: Floats, X: NDArray[np.float16], executor: Executor | None) -> Floats:
+def long_weights(
+    betas: Floats, X: NDArray[np.float16] | Shards, executor: Executor | None
+) -> Floats:
     """Return betas X, (classes, d), from coefficients (classes, n)."""
     weights = np.empty((len(betas), X.shape[1]), np.float32)
 
     def block(first: int) -> None:
         stop = min(first + _COLUMNS, X.shape[1])
-        np.matmul(betas, widen_columns(X, first, stop), out=weights[:, first:stop])
+        np.matmul(betas, _wide_columns(X, first, stop), out=weights[:, first:stop])
 
     for _ in ordered_map(block, range(0, X.shape[1], _COLUMNS), executor, ahead=2):
         pass
     return weights
+
+
+def _wide_columns(X: NDArray[np.float16] | Shards, first: int, stop: int) -> NDArray[np.float32]:
+    return X.columns_at(first, stop) if isinstance(X, Shards) else widen_columns(X, first, stop)
 
 
 def round_weights(weights: Floats) -> Floats:

@@ -1,0 +1,398 @@
+"""Cluster: chunks computed by the workers of a Dask scheduler, with the bits of one machine."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from .._support.parallel import single_blas_thread
+from .._support.text import plural
+from ..cache import makers
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+SECONDS = 2.0
+"""What a chunk should take: far more than Dask's own milliseconds per task."""
+
+MOST = 512
+"""Most items of a chunk."""
+
+PATIENCE = 30.0
+"""Seconds, at least, to wait for the oldest chunk before another worker computes it too."""
+
+SLOW = 4.0
+"""That many times the slowest chunk so far is too long."""
+
+SILENT = 5.0
+"""Seconds without a sign of life after which a worker counts as hanging."""
+
+ALONE = 120.0
+"""Seconds to wait for a worker while there is none."""
+
+CONNECT = 10.0
+"""Seconds to wait for an answer of the scheduler."""
+
+_SCHEMES = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
+_INSTALL = "pip install 'lrrspm[dask]'"
+
+
+class ClusterError(ConnectionError):
+    """A cluster that cannot be used; the message names it, the reason and the remedy."""
+
+
+class VersionError(ClusterError):
+    """A worker with another lrrspm; the message has both versions."""
+
+
+def scheduler_address(engine: str) -> str:
+    """Return the address of a scheduler as Dask has it.
+
+    >>> scheduler_address("dask://head:8786")
+    'tcp://head:8786'
+    """
+    scheme, separator, host = engine.partition("://")
+    if not separator or scheme not in _SCHEMES or not host.strip("/"):
+        raise ValueError(
+            f"engine {engine!r}: expected threads, processes, dask://HOST:PORT or tls://HOST:PORT"
+        )
+    host = host.rstrip("/")
+    return f"{_SCHEMES[scheme]}://{host if ':' in host else f'{host}:8786'}"
+
+
+@contextmanager
+def open_cluster(engine: str | Client) -> Iterator[Cluster]:
+    """Connect to a scheduler, or take the caller's client; check the workers' versions.
+
+    Certificates of ``tls://`` are those of Dask's own configuration.
+    """
+    if not isinstance(engine, str):
+        if not hasattr(engine, "scheduler_info"):
+            raise TypeError(
+                "engine is a name, an address, an executor or a client of distributed, "
+                f"got {type(engine).__name__}"
+            )
+        yield Cluster(engine)
+        return
+    address = scheduler_address(engine)
+    try:
+        from distributed import Client, Security
+    except ImportError:
+        raise ImportError(f"{engine}: needs Dask: {_INSTALL}") from None
+    secure = address.startswith("tls://")
+    if secure and Security().get_connection_args("client").get("ssl_context") is None:
+        raise ClusterError(
+            f"{engine}: needs certificates: set distributed.comm.tls in Dask's configuration"
+        )
+    # Its messages name no remedy; ours do.
+    logger = logging.getLogger("distributed")
+    level, warned = logger.level, logging.getLogger("distributed.client")
+    before = warned.level
+    logger.setLevel(logging.CRITICAL)
+    warned.setLevel(logging.CRITICAL)
+    try:
+        try:
+            client = Client(address, timeout=CONNECT, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise ClusterError(
+                f"{engine}: no Dask scheduler answers ({_first_line(error)}); "
+                "start one with: dask scheduler"
+            ) from None
+        try:
+            yield Cluster(client)
+        finally:
+            client.close()
+    finally:
+        logger.setLevel(level)
+        warned.setLevel(before)
+
+
+class _Chunk:
+    """Items under way: their task, and a second one where the first is slow."""
+
+    def __init__(self, items: Sequence[Any], future: Future[Any]) -> None:
+        self.items, self.futures = items, [future]
+
+    def cancel(self) -> None:
+        for future in self.futures:
+            future.cancel()
+
+
+class Cluster(Executor):
+    """The workers of a Dask scheduler.
+
+    Results are taken in order, each chunk's once. A chunk whose worker dies is
+    computed by another; one whose worker is slow, by another too, and the first
+    result counts. Both have the same bits.
+
+    Parameters
+    ----------
+    client : distributed.Client
+
+    Raises
+    ------
+    VersionError
+        For a worker with another version of lrrspm.
+    ClusterError
+        Where there is no worker.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._name = str(client.scheduler.address) if client.scheduler else "the scheduler"
+        self._expected = _identity(makers())
+        self._threads, self._counted = 0, 0.0
+        self._slowest = 0.0
+        self._wait_for_workers()
+        self._check_workers()
+
+    def submit(self, function: Callable[..., R], /, *args: Any, **named: Any) -> Any:
+        """Compute something else on a worker; returns a future of Dask."""
+        return self._client.submit(function, *args, **named, pure=False)
+
+    def map_chunks(
+        self,
+        function: Callable[..., Sequence[R]],
+        items: Sequence[T],
+        shared: tuple[Any, ...],
+        first: int,
+    ) -> Iterator[R]:
+        """Apply ``function(*shared, chunk)`` to chunks of items, ``first`` at first; in order.
+
+        Chunks grow until they take about two seconds, and become small again at
+        the end. Few are under way at a time.
+        """
+        import cloudpickle
+
+        content = cloudpickle.dumps(shared)
+        where: list[str] | None = None
+        # A task, not scattered data: if its worker dies, another can make it again.
+        common = self._submit(pickle.loads, content)
+        waiting: deque[_Chunk] = deque()
+        place, size = 0, first
+
+        def start(chunk: Sequence[T]) -> Future[Any]:
+            return self._submit(run_chunk, self._expected, function, common, chunk, workers=where)
+
+        try:
+            while place < len(items) or waiting:
+                while place < len(items) and len(waiting) < 2 * self._count() + 2:
+                    left = len(items) - place
+                    chunk = items[place : place + max(1, min(size, left // (2 * self._threads)))]
+                    place += len(chunk)
+                    waiting.append(_Chunk(chunk, start(chunk)))
+                while (done := self._result(waiting[0])) is None:
+                    late, where = self._late(waiting)
+                    if late:  # what all need may be on a worker that hangs
+                        common = self._submit(pickle.loads, content, workers=where)
+                        for one in late:
+                            one.futures.append(start(one.items))
+                        where = None
+                waiting.popleft()
+                self._slowest = max(self._slowest, done.seconds)
+                each = done.seconds / len(done.results)
+                size = max(1, min(MOST, 4 * size, int(SECONDS / max(each, 1e-6))))
+                yield from done.results
+        finally:
+            for chunk_left in waiting:
+                chunk_left.cancel()
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        import dask
+
+        # Fitted parts may be large; they travel once.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+            return self._client.submit(function, *arguments, pure=False, **options)
+
+    def _count(self) -> int:
+        """Return the workers' threads, asked for again every few seconds."""
+        if time.monotonic() - self._counted > 5:
+            self._threads = max(1, sum(self._client.nthreads().values()))
+            self._counted = time.monotonic()
+        return self._threads
+
+    def _result(self, chunk: _Chunk) -> Done | None:
+        """Wait for a chunk; None if that takes far too long and no second task has it."""
+        from distributed import wait
+
+        futures, since, alone = chunk.futures, time.monotonic(), 0.0
+        while True:
+            step = max(0.2, min(5.0, PATIENCE / 2))
+            try:
+                with self._client.as_current():
+                    finished = wait(futures, timeout=step, return_when="FIRST_COMPLETED").done
+            except TimeoutError:
+                now = time.monotonic()
+                if not self._client.scheduler_info()["workers"]:
+                    alone = alone or now
+                    if now - alone > ALONE:
+                        raise ClusterError(
+                            f"{self._name}: no worker for {ALONE:.0f} seconds; start some with: "
+                            f"dask worker {self._name}"
+                        ) from None
+                    continue
+                alone = 0.0
+                if len(futures) == 1 and now - since > self._patience:
+                    return None
+                continue
+            found = next(future for future in futures if future in finished)
+            try:
+                done: Done = found.result(timeout=self._patience)
+            except BaseException as error:
+                if isinstance(error, TimeoutError) and found.status == "finished":
+                    futures.remove(found)  # its worker hangs, with the result
+                    if not futures:
+                        return None
+                    continue
+                chunk.cancel()
+                raise self._explained(error, chunk) from None
+            chunk.cancel()
+            return done
+
+    @property
+    def _patience(self) -> float:
+        """Seconds after which the oldest chunk is late."""
+        return max(PATIENCE, SLOW * self._slowest)
+
+    def _late(self, waiting: Sequence[_Chunk]) -> tuple[list[_Chunk], list[str]]:
+        """Return the chunks to be computed once more, and workers for it.
+
+        The first one; if a worker has fallen silent, all that may wait for it.
+        """
+        workers = self._client.scheduler_info()["workers"]
+        latest = max((one["last_seen"] for one in workers.values()), default=0.0)
+        well = {w for w, one in workers.items() if latest - one["last_seen"] < SILENT}
+        first = waiting[0]
+        keys = {future.key for future in first.futures}
+        own = {w for w, theirs in self._client.processing().items() if keys & set(theirs)}
+        others = sorted(well - own or well)
+        if len(well) == len(workers):
+            return ([] if first.futures and set(others) == own else [first]), others
+        kept = self._client.who_has()
+
+        def stuck(chunk: _Chunk) -> bool:
+            if len(chunk.futures) != 1:
+                return False
+            future = chunk.futures[0]
+            return not future.done() or not well.intersection(kept.get(future.key, ()))
+
+        return [chunk for chunk in waiting if chunk is first or stuck(chunk)], others
+
+    def _explained(self, error: BaseException, chunk: _Chunk) -> BaseException:
+        """Return an error of Dask as one that says what to do; others as they are."""
+        from distributed import CancelledError, KilledWorker
+
+        first = getattr(chunk.items[0], "image", chunk.items[0])
+        where = f"{plural(len(chunk.items), 'image')} from {first!s:.300}"
+        if isinstance(error, KilledWorker):
+            return ClusterError(
+                f"{self._name}: every worker that computed a chunk of {where} died, most likely "
+                "for want of memory; start workers with fewer threads or a higher --memory-limit"
+            )
+        if isinstance(error, CancelledError):
+            return ClusterError(f"{self._name}: the scheduler was lost; start it and run again")
+        if isinstance(error, (ImportError, AttributeError, pickle.UnpicklingError)):
+            self._check_workers()  # one that came later may be of another version
+        return error
+
+    def _wait_for_workers(self) -> None:
+        try:
+            self._client.wait_for_workers(1, timeout=CONNECT)
+        except TimeoutError:
+            raise ClusterError(
+                f"{self._name}: has no workers; start some with: dask worker {self._name}"
+            ) from None
+
+    def _check_workers(self) -> None:
+        """Refuse workers with another lrrspm, and warn of those with another processor."""
+        ours = makers()
+        different: dict[str, str] = {}
+        for address, theirs in self._client.run(_question()).items():
+            if isinstance(theirs, str):
+                raise VersionError(f"worker {address}: {theirs}; here is lrrspm {ours['lrrspm']}")
+            check_identity(self._expected, theirs, f"worker {address}")
+            for name, value in ours.items():
+                if theirs.get(name) != value:
+                    different[name] = f"{name} {theirs.get(name)!s:.60} on {address}"
+        if different:
+            warnings.warn(
+                "workers differ from this machine, so the last bits of results may too: "
+                + "; ".join(different.values()),
+                stacklevel=2,
+            )
+
+
+def _question() -> Callable[[], dict[str, str] | str]:
+    """Return what workers are asked: a function that travels by value.
+
+    Any other is looked up in their lrrspm, which may not have it.
+    """
+
+    def ask() -> dict[str, str] | str:
+        try:
+            import lrrspm
+        except ImportError as error:
+            return f"has no lrrspm ({error})"
+        try:
+            from lrrspm.cache.keys import makers
+        except ImportError:
+            return f"has lrrspm {lrrspm.__version__}"
+        return {**makers(), "lrrspm": lrrspm.__version__}
+
+    return ask
+
+
+def _identity(found: dict[str, str]) -> tuple[str, str]:
+    """Return the version of lrrspm and the digest of its source files."""
+    return found["lrrspm"], found["sources"]
+
+
+def check_identity(expected: tuple[str, str], found: dict[str, str], who: str) -> None:
+    """Raise VersionError where a worker has another lrrspm than the run."""
+    theirs = _identity(found)
+    if theirs == expected:
+        return
+    if theirs[0] != expected[0]:
+        raise VersionError(
+            f"{who} has lrrspm {theirs[0]}, this run lrrspm {expected[0]}; "
+            "install one version on all machines"
+        )
+    raise VersionError(
+        f"{who} has other source files of lrrspm {theirs[0]} ({theirs[1][:10]}) than this run "
+        f"({expected[1][:10]}); install the same on all machines"
+    )
+
+
+class Done(NamedTuple):
+    """Results of a chunk, and the seconds that its worker took."""
+
+    results: Sequence[Any]
+    seconds: float
+
+
+def run_chunk(
+    expected: tuple[str, str],
+    function: Callable[..., Sequence[Any]],
+    shared: tuple[Any, ...],
+    chunk: Sequence[Any],
+) -> Done:
+    """Compute a chunk; this runs on a worker, with BLAS on one thread."""
+    check_identity(expected, makers(), "a worker")
+    start = time.perf_counter()
+    with single_blas_thread():
+        results = function(*shared, chunk)
+    return Done(results, time.perf_counter() - start)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

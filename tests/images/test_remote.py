@@ -1,0 +1,154 @@
+"""Images at addresses: found, read, tried again, and never with credentials in a message."""
+
+import hashlib
+import json
+import sys
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from typer.testing import CliRunner
+
+from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
+from lrrspm._support import remote
+from lrrspm._support.files import file_digest, file_signature
+from lrrspm.cli import app
+from lrrspm.images import ImageError, TooLargeError, audit, expand_paths
+
+
+class FlakyFileSystem(MemoryFileSystem):
+    """A store that answers 503, as often as ``failures`` says per file."""
+
+    protocol = "flaky"
+    failures = 0
+    asked: dict[str, int] = {}  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("flaky://", "memory://"))
+
+    def open(self, path, *rest, **named):
+        count = self.asked[path] = self.asked.get(path, 0) + 1
+        if count <= self.failures:
+            raise OSError(f"503 Service Unavailable: https://me:secret@host{path}?sig=abc")
+        return super().open(path, *rest, **named)
+
+
+@pytest.fixture
+def store(image_folder):
+    """The made images in memory."""
+    files = fsspec.filesystem("memory")
+    for path in image_folder.glob("*/*.png"):
+        files.pipe(f"/images/{path.parent.name}/{path.name}", path.read_bytes())
+    files.pipe("/images/dots/.hidden.png", b"")
+    files.pipe("/images/dots/notes.txt", b"")
+    yield files
+    files.rm("/images", recursive=True)
+
+
+@pytest.fixture
+def flaky(store, monkeypatch):
+    fsspec.register_implementation("flaky", FlakyFileSystem, clobber=True)
+    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    FlakyFileSystem.asked.clear()
+    yield FlakyFileSystem
+    FlakyFileSystem.failures = 0
+
+
+def test_the_same_images_are_found_and_read(store, image_folder):
+    paths, labels = find_images(image_folder)
+    found, theirs = find_images("memory://images/")
+    assert theirs == labels
+    assert found[0] == "memory://images/across/00.png"
+    for here, there in zip(paths[:3], found[:3], strict=True):
+        np.testing.assert_array_equal(read_image(there), read_image(here))
+        assert file_digest(there) == file_digest(here)
+    assert expand_paths(["memory://images/dots"]) == [p for p in found if "/dots/" in p]
+    assert expand_paths(["memory://images/dots/01.png"]) == ["memory://images/dots/01.png"]
+    assert audit("memory://images")["images"] == len(paths)
+
+
+def test_the_same_model_and_rows(store, image_folder, tmp_path):
+    digests = []
+    for folder in (image_folder, "memory://images"):
+        model = ImageClassifier(LRREncoder(codebook_size=8), n_samples=500, random_state=0)
+        model.set_params(cache=tmp_path / "store").fit(*find_images(folder)).save(tmp_path / "m")
+        digests.append(hashlib.sha256((tmp_path / "m").read_bytes()).hexdigest())
+    assert digests[0] == digests[1]
+    arguments = ["predict", str(tmp_path / "m"), "memory://images/dots", "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["predictions"]
+    assert [row["path"] for row in rows] == expand_paths(["memory://images/dots"])
+
+
+def test_train_and_test_folders(store):
+    for part in ("train", "test"):
+        store.copy("/images/dots", f"/parts/{part}/dots", recursive=True)
+    assert len(find_images("memory://parts", part="test")[0]) == 12
+    store.rm("/parts", recursive=True)
+
+
+def test_an_answer_of_503_is_tried_again(flaky):
+    flaky.failures = remote.TRIES - 1
+    assert read_image("flaky://images/dots/00.png").shape == (48, 48)
+    assert flaky.asked["/images/dots/00.png"] == remote.TRIES
+    flaky.failures = remote.TRIES
+    flaky.asked.clear()
+    with pytest.raises(ImageError, match=r"dots/01\.png: .*503.*tried 4 times") as failure:
+        read_image("flaky://images/dots/01.png")
+    assert flaky.asked["/images/dots/01.png"] == remote.TRIES
+    assert "secret" not in str(failure.value)
+    assert "sig=" not in str(failure.value)
+
+
+def test_files_that_are_not_there(store, flaky):
+    with pytest.raises(ImageError, match="no such file"):
+        read_image("flaky://images/nowhere.png")
+    with pytest.raises(ValueError, match="no class folders"):
+        find_images("memory://nowhere")
+    store.pipe("/images/empty.png", b"")
+    with pytest.raises(ImageError, match="the file is empty"):
+        read_image("memory://images/empty.png")
+    assert file_signature("memory://images/nowhere.png") == ()
+    assert file_digest("memory://images/nowhere.png") is None
+
+
+def test_too_large(store, monkeypatch):
+    monkeypatch.setattr("lrrspm.images.bounded.MAX_BYTES", 100)
+    with pytest.raises(TooLargeError):
+        read_image("memory://images/dots/00.png")
+
+
+def test_a_replaced_file_has_another_signature(store):
+    before = file_signature("memory://images/dots/00.png")
+    store.pipe("/images/dots/00.png", b"another")
+    assert file_signature("memory://images/dots/00.png") != before
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://key:secret@bucket/images", "https://host/images?sig=secret"]
+)
+def test_credentials_are_refused(address, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text(f"path\n{address}/1.jpg\n")
+    with pytest.raises(ImageError) as failure:
+        read_image(f"{address}/1.jpg")
+    for arguments in (["audit", address], ["predict", "m", address], ["predict", "m", str(table)]):
+        if arguments[0] == "predict":
+            with pytest.raises(ValueError, match="does not belong in an address") as refused:
+                expand_paths(arguments[2:])
+            text = str(refused.value)
+        else:
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 1
+            text = result.output
+        assert "secret" not in text
+    assert "secret" not in str(failure.value)
+
+
+def test_missing_packages_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec.core", None)
+    with pytest.raises(ImportError, match=r"lrrspm\[cloud\]"):
+        read_image("s3://bucket/1.jpg")

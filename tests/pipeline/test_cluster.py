@@ -1,0 +1,221 @@
+"""Dask: real schedulers and workers, as processes on this machine, and what may go wrong there."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from sklearn.base import clone
+
+from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
+from lrrspm.cache import contents, makers
+from lrrspm.pipeline import cluster as module
+from lrrspm.pipeline import open_engine
+from lrrspm.pipeline.cluster import ClusterError, VersionError, scheduler_address
+
+from .clusters import Cluster, die, square, take_all_memory
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.network
+
+
+@pytest.fixture(scope="module")
+def dask_cluster(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"), allowed_failures=1)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def two(dask_cluster):
+    """The cluster, with at least two workers."""
+    missing = 2 - len(dask_cluster.workers)
+    if missing > 0:
+        dask_cluster.start_workers(missing)
+    return dask_cluster
+
+
+def train(folder, target, engine):
+    model = ImageClassifier(
+        LRREncoder(codebook_size=8), n_samples=500, random_state=0, n_jobs=2, engine=engine
+    )
+    model.fit(*find_images(folder)).save(target)
+    return hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+def test_the_same_model_from_threads_processes_and_workers(dask_cluster, image_folder, tmp_path):
+    from distributed import Client
+
+    target = tmp_path / "model"
+    expected = train(image_folder, target, "threads")
+    assert train(image_folder, target, "processes") == expected
+    for count in (1, 1):  # one and two of them
+        dask_cluster.start_workers(count)
+        assert train(image_folder, target, dask_cluster.engine) == expected
+    with Client(dask_cluster.address, set_as_default=False) as client:
+        assert train(image_folder, target, client) == expected
+        assert client.status == "running"  # it is the caller's
+        assert clone(ImageClassifier(engine=client)).engine is client
+
+
+def test_a_killed_worker_is_replaced_and_its_chunk_counted_once(two, tmp_path):
+    notes = tmp_path / "notes"
+    notes.touch()
+
+    def kill_one():
+        while len(notes.read_text().split()) < 12:
+            time.sleep(0.05)
+        busy = int(notes.read_text().splitlines()[-1].split()[1])
+        two.kill(next(worker for worker in two.workers if worker.pid == busy))
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    with open_engine(1, two.engine) as engine:
+        found = list(engine.map_chunks(square, range(40), str(notes), 0.05))
+    killer.join()
+    assert found == [number * number for number in range(40)]
+    assert len(notes.read_text().splitlines()) > 40  # some were computed twice
+    assert len(two.workers) == 1
+
+
+def test_a_straggler_is_overtaken(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.4)
+    monkeypatch.setattr(module, "SLOW", 1.0)
+    monkeypatch.setattr(module, "SILENT", 2.0)
+    notes = tmp_path / "notes"
+    notes.touch()
+    stopped = []
+
+    def stop_one():
+        while not notes.read_text():
+            time.sleep(0.02)
+        stopped.append(int(notes.read_text().splitlines()[0].split()[1]))
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    stopper = threading.Thread(target=stop_one)
+    stopper.start()
+    try:
+        with open_engine(1, two.engine) as engine:
+            found = list(engine.map_chunks(square, range(12), str(notes), 0.2))
+    finally:
+        stopper.join()
+        two.kill(next(worker for worker in two.workers if worker.pid == stopped[0]))
+    assert found == [number * number for number in range(12)]
+
+
+def test_workers_of_another_version_are_refused(two, tmp_path):
+    other = tmp_path / "lrrspm"
+    other.mkdir()
+    (other / "__init__.py").write_text("__version__ = '0.0.1'\n")
+    (worker,) = two.start_workers(1, PYTHONPATH=str(tmp_path))
+    from lrrspm import __version__
+
+    try:
+        with pytest.raises(VersionError, match=r"0\.0\.1.*" + __version__):
+            open_engine(1, two.engine).__enter__()
+    finally:
+        two.kill(worker)
+
+
+def test_vectors_stay_on_the_workers_and_in_the_store(two, model_path, image_folder, tmp_path):
+    paths = find_images(image_folder)[0]
+    model = load_model(model_path)
+    expected = model.decision_function(paths)
+    model.set_params(engine=two.engine, cache=tmp_path / "store")
+    np.testing.assert_array_equal(model.decision_function(paths), expected)
+    kinds = {shelf["kind"]: shelf["arrays"] for shelf in contents(tmp_path / "store")}
+    assert kinds["vectors"] == len(paths)
+    np.testing.assert_array_equal(model.decision_function(paths), expected)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
+def test_no_room_on_a_worker(two, model_path, image_folder, tmp_path):
+    paths = find_images(image_folder)[0]
+    model = load_model(model_path)
+    expected = model.decision_function(paths)
+    model.set_params(engine=two.engine, cache=tmp_path / "store")
+    workers = [psutil.Process(worker.pid) for worker in two.workers]
+    before = workers[0].rlimit(psutil.RLIMIT_FSIZE)
+    try:
+        for worker in workers:  # a shard would be larger
+            worker.rlimit(psutil.RLIMIT_FSIZE, (20_000, before[1]))
+        with pytest.warns(UserWarning, match=r"on a worker: .*cannot write") as said:
+            np.testing.assert_array_equal(model.decision_function(paths), expected)
+        assert len(said) == 1
+    finally:
+        for worker in workers:
+            worker.rlimit(psutil.RLIMIT_FSIZE, before)
+
+
+def test_workers_with_other_sources_are_refused():
+    expected, found = ("1.0", "a" * 64), {"lrrspm": "1.0", "sources": "b" * 64}
+    with pytest.raises(VersionError, match=r"other source files of lrrspm 1\.0 \(bbbbbbbbbb\)"):
+        module.check_identity(expected, found, "worker w")
+
+
+def test_workers_that_differ_are_warned_of(two, monkeypatch):
+    ours = dict(makers(), numpy="0.1")
+    monkeypatch.setattr(module, "makers", lambda: ours)
+    with pytest.warns(UserWarning, match="numpy"), open_engine(1, two.engine):
+        pass
+
+
+def test_no_memory(two, dask_cluster):
+    with open_engine(1, two.engine) as engine:
+        with pytest.raises(MemoryError):
+            list(engine.map_chunks(take_all_memory, range(4)))
+        with pytest.raises(ClusterError, match=r"memory-limit"):
+            list(engine.map_chunks(die, range(1)))
+    for worker in list(dask_cluster.workers):
+        worker.wait(20)
+        dask_cluster.workers.remove(worker)
+
+
+def test_without_a_scheduler_or_workers(dask_cluster, monkeypatch):
+    for worker in list(dask_cluster.workers):
+        dask_cluster.kill(worker)
+    monkeypatch.setattr(module, "CONNECT", 0.5)
+    with pytest.raises(ClusterError, match="dask worker"):
+        open_engine(1, dask_cluster.engine).__enter__()
+    with pytest.raises(ClusterError, match="no Dask scheduler answers"):
+        open_engine(1, "dask://127.0.0.1:9").__enter__()
+    with pytest.raises(ClusterError, match="needs certificates"):
+        open_engine(1, "tls://127.0.0.1:9").__enter__()
+
+
+def test_addresses():
+    assert scheduler_address("dask://head") == "tcp://head:8786"
+    assert scheduler_address("tls://head:1/") == "tls://head:1"
+    for wrong in ("dask", "dask://", "http://head:1"):
+        with pytest.raises(ValueError, match="expected threads, processes"):
+            scheduler_address(wrong)
+    with pytest.raises(TypeError, match="got int"):
+        open_engine(1, 5).__enter__()  # type: ignore[arg-type]
+
+
+def test_the_command_line(two, model_path, image_folder, tmp_path):
+    lost = tmp_path / "lost.png"  # a file that was there when the list was made
+    paths = [*find_images(image_folder)[0][:4], str(lost)]
+    found = []
+    for engine in (two.engine, "threads"):
+        command = [sys.executable, "-m", "lrrspm", "predict", str(model_path), *paths, "--csv"]
+        found.append(
+            subprocess.run(
+                [*command, "--engine", engine], capture_output=True, text=True, check=False
+            )
+        )
+    assert [one.returncode for one in found] == [3, 3], [one.stderr for one in found]
+    assert found[0].stdout == found[1].stdout
+    assert "no such file" in found[0].stdout
+    wrong = [sys.executable, "-m", "lrrspm", "predict", "m", "i", "--engine", "spark"]
+    assert subprocess.run(wrong, capture_output=True, check=False).returncode == 2
+    assert Path(paths[0]).exists()
