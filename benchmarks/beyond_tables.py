@@ -174,6 +174,14 @@ def _papers_best(title: str) -> str:
 
 def _sources(methods: Sequence[str]) -> str:
     kept = [row for row in rows() if row["method"] in methods]
-    environments = {row["environment"]["commit"]: row["environment"] for row in kept}
-    found = "; ".join(describe_source(one) for one in environments.values())
+    commits: dict[str, list[str]] = {}
+    for row in kept:
+        commit, _, machine = describe_source(row["environment"]).partition(", ")
+        known = commits.setdefault(machine, [])
+        if commit.split()[1] not in known:
+            known.append(commit.split()[1])
+    found = "; ".join(
+        f"{'commit' if len(names) == 1 else 'commits'} {', '.join(names)}; {machine}"
+        for machine, names in commits.items()
+    )
     return f"From `benchmarks/results/beyond.jsonl`: {found or 'no rows'}."
