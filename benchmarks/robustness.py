@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from lrrspm import SpatialPyramidFeatures, config, read_image
-from lrrspm.images import Pixels, shrink
+from lrrspm.images import Pixels, resize
 
 from ._measure import RESULTS, best_of, figure, measure, show
 from .pipeline import PER_CLASS, images
@@ -36,15 +36,15 @@ _BETWEEN = "import subprocess, sys; subprocess.run(sys.argv[1:], check=True)"
 _GROWTH = """
 import resource, sys
 from lrrspm import read_image
-from lrrspm.images import shrink
+from lrrspm.images import resize
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 small, large, how = sys.argv[1:]
-shrink(read_image(small, None), 100)
+resize(read_image(small, None), 100)
 before = peak()
-read_image(large) if how == "reduced" else shrink(read_image(large, None), 300)
+read_image(large) if how == "reduced" else resize(read_image(large, None), 300)
 print(peak() - before)
 """
 
@@ -95,13 +95,13 @@ def read_bare(path: str, max_side: int | None, gray: bool, color: bool) -> Pixel
     """Read an image as anybody would: without limits, orientation or checks."""
     with Image.open(path) as image:
         values = np.asarray(image.convert("L"))
-    plane = shrink(np.divide(values, 255, dtype=np.float32), max_side)
+    plane = resize(np.divide(values, 255, dtype=np.float32), max_side)
     return Pixels(plane, None, (values.shape[0], values.shape[1]))
 
 
 def read_full(path: str) -> NDArray[np.float32]:
     """Decode an image in full, then shrink it."""
-    return shrink(read_image(path, None), config.MAX_SIDE)
+    return resize(read_image(path, None), config.MAX_SIDE)
 
 
 def make_photographs(

@@ -21,7 +21,7 @@ from lrrspm import (
     dense_sift,
     find_images,
 )
-from lrrspm.images import shrink
+from lrrspm.images import resize
 from lrrspm.images.decoding import weigh_colors
 from lrrspm.report.draw import draw_explanation
 
@@ -34,7 +34,7 @@ def draw(path: Path) -> None:
     """Draw four panels: patches and cells, one descriptor, its code, the vector."""
     rgb = load_sample_image("china.jpg")
     gray = (rgb @ np.array([0.2989, 0.5870, 0.1140])).round().astype(np.float32) / 255
-    image = shrink(gray, 300)
+    image = resize(gray, 300)
     channel = Channel(LRREncoder(codebook_size=64))
     features = SpatialPyramidFeatures([channel], random_state=0).fit([image])
     encoder = features.channels_[0].encoder_

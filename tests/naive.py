@@ -20,24 +20,26 @@ def cubic(t):
     return 0.0
 
 
-def shrink(image, max_side):
-    if max(image.shape) <= max_side:
+def resize(image, max_side, min_side=0):
+    longer = max(image.shape)
+    if min_side <= longer <= max_side:
         return image
-    scale = max_side / max(image.shape)
+    scale = (max_side if longer > max_side else min_side) / longer
     for _ in range(2):  # rows, then columns
-        image = shrink_rows(image, scale).T
+        image = resize_rows(image, scale).T
     return image
 
 
-def shrink_rows(image, scale):
+def resize_rows(image, scale):
+    narrow = min(scale, 1)
     size = len(image)
     outputs = math.ceil(scale * size - 1e-9)
     result = np.zeros((outputs, image.shape[1]))
     for i in range(1, outputs + 1):
         position = i / scale + (1 - 1 / scale) / 2
         total = 0.0
-        for j in range(math.floor(position - 3 / scale), math.ceil(position + 3 / scale) + 1):
-            weight = cubic(scale * (position - j))
+        for j in range(math.floor(position - 3 / narrow), math.ceil(position + 3 / narrow) + 1):
+            weight = cubic(narrow * (position - j))
             mirrored = (j - 1) % (2 * size)
             if mirrored >= size:
                 mirrored = 2 * size - 1 - mirrored

@@ -208,6 +208,8 @@ def test_bad_images():
         ({"channels__0__weight": 0}, "weight must be positive"),
         ({"channels": []}, "channels must be a list of one or more Channel"),
         ({"max_side": 0}, "max_side must be at least 1"),
+        ({"min_side": 0}, "min_side must be from 1 to max_side"),
+        ({"min_side": 301}, "min_side must be from 1 to max_side"),
     ],
 )
 def test_bad_parameters(parameters, message):

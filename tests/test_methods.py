@@ -1,9 +1,11 @@
 """Behavior that every method shares."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.base import clone
 from typer.testing import CliRunner
 
@@ -211,3 +213,38 @@ def test_an_encoder_that_a_method_does_not_have_is_refused():
     both = ImageClassifier(LRREncoder(), channels=[Channel()])
     with pytest.raises(ValueError, match="give channels or an encoder, not both"):
         both.fit([np.zeros((9, 9))] * 2, [0, 1])
+
+
+@pytest.mark.parametrize("method", [*METHODS, *BEYOND, *PRESETS])
+def test_only_moments_enlarge_small_images(method):
+    """The paper enlarges nothing; patches of 64 pixels would hold little of a small image."""
+    moments = method in ("LrrFV", "FV", "VLAD", "balanced", "best")
+    assert ImageClassifier(method=method).new_features().min_side == (192 if moments else None)
+
+
+def test_the_smallest_side_can_be_chosen():
+    sides = {
+        ImageClassifier(method="balanced", **given).new_features().min_side
+        for given in ({"min_side": None}, {"min_side": 100}, {"max_side": 150}, {"max_side": None})
+    }
+    assert sides == {None, 100, 150, 192}
+    assert ImageClassifier(LRREncoder()).new_features().min_side is None
+    with pytest.raises(ValueError, match="min_side must be a number, None or 'auto'"):
+        ImageClassifier(min_side="large").new_features()
+
+
+def test_enlarged_images_survive_a_file(image_folder, tmp_path):
+    paths, labels = find_images(image_folder)
+    given: dict[str, Any] = {"method": "balanced", "n_samples": 2000, "random_state": 0}
+    model = ImageClassifier(**given).fit(paths, labels)
+    scores = model.decision_function(paths)
+    assert not np.array_equal(
+        scores, ImageClassifier(**given, min_side=None).fit(paths, labels).decision_function(paths)
+    )
+    model.save(tmp_path / "m.lrrspm")
+    loaded = load_model(tmp_path / "m.lrrspm")
+    assert loaded.min_side == 192
+    np.testing.assert_array_equal(loaded.decision_function(paths), scores)
+    explained = model.explain(paths[0])
+    with Image.open(paths[0]) as image:
+        assert explained.map.shape == image.size[::-1]

@@ -63,6 +63,9 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         Channels instead of an encoder or the method's.
     max_side, n_samples
         See :class:`lrrspm.SpatialPyramidFeatures`.
+    min_side : int, None or "auto"
+        Likewise; "auto" is the method's own: 192 pixels, or ``max_side`` if that is less,
+        for LrrFV, its peers and presets, else None.
     C : float
         Penalty of the support vector machine.
     class_weight : dict, "balanced" or None
@@ -128,6 +131,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         class_weight: ClassWeight = None,
         device: str = config.DEVICE,
         engine: Any = config.ENGINE,
+        min_side: int | str | None = "auto",
     ) -> None:
         self.encoder: Any = encoder
         self.method = method
@@ -141,6 +145,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         self.class_weight = class_weight
         self.device = device
         self.engine = engine
+        self.min_side = min_side
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -298,7 +303,17 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             cache=self.cache,
+            min_side=self._own_min_side(),
         )
+
+    def _own_min_side(self) -> int | None:
+        if self.min_side is None or isinstance(self.min_side, int):
+            return self.min_side
+        if self.min_side != "auto":
+            raise ValueError(f"min_side must be a number, None or 'auto', got {self.min_side!r}")
+        name = self.method_name
+        own = None if name == "custom" else find_method(name).min_side
+        return own if own is None or self.max_side is None else min(own, self.max_side)
 
     def new_svm(self) -> SVM:
         """Return an unfitted support vector machine with this classifier's parameters."""

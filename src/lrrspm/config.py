@@ -7,6 +7,11 @@ nothing: ``lrrspm --help`` must not wait for NumPy or numba.
 MAX_SIDE = 300
 """Longest side of an image in pixels; larger images are shrunk to it."""
 
+MIN_SIDE = 192
+"""Longest side to which LrrFV and its peers enlarge smaller images, in pixels.
+
+Their patches of up to 64 pixels would hold little but padding. The paper enlarges nothing."""
+
 STEP = 6
 """Distance between neighboring patches in pixels."""
 

@@ -40,6 +40,8 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
         None is ``[Channel()]``, which is LrrSPM. They are cloned, never changed.
     max_side : int or None
         Larger images are shrunk to this, see :func:`lrrspm.read_image`.
+    min_side : int or None
+        Smaller images are enlarged to this, likewise; None enlarges none.
     n_samples : int
         Descriptors that each channel is fitted to, the same number of random ones from
         each training image; with a projection at most 150, or 50,000 in all. With more
@@ -76,6 +78,7 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
         n_jobs: int | None = None,
         random_state: Any = None,
         cache: str | os.PathLike[str] | None = None,
+        min_side: int | None = None,
     ) -> None:
         self.channels = channels
         self.max_side = max_side
@@ -83,6 +86,7 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.cache = cache
+        self.min_side = min_side
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -149,10 +153,11 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
             raise ValueError("all channels are left out without color; set when=None in one")
 
     def read(self, image: Image) -> Pixels:
-        """Read one image as the descriptors take it, shrunk if it is large."""
+        """Read one image as the descriptors take it, of a size within the limits."""
         # Not those fitted: another fit may call for color.
         colors = {bool(channel.descriptor.color) for channel in self.new_channels()}
-        return read_pixels(image, self.max_side, gray=False in colors, color=True in colors)
+        gray, color = False in colors, True in colors
+        return read_pixels(image, self.max_side, gray, color, min_side=self.min_side)
 
     @property
     def reads_plainly(self) -> bool:
@@ -162,7 +167,7 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
     @property
     def reader(self) -> Hashable:
         """Key of how images are read: features that share it share the pixels."""
-        return ("plain", self.max_side) if self.reads_plainly else id(self)
+        return ("plain", self.max_side, self.min_side) if self.reads_plainly else id(self)
 
     def weigh(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Join the channels' vectors (n_features,), each in its precision, by their weights."""

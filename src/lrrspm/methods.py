@@ -50,6 +50,8 @@ class Method:
         When to pick it, for presets.
     loss : str
         Loss of the linear SVM, see :class:`lrrspm.LinearSVM`.
+    min_side : int or None
+        Longer side to which smaller images are enlarged, see :class:`SpatialPyramidFeatures`.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Method:
     fixed: tuple[str, ...] = ()
     use: str = ""
     loss: str = "squared_hinge"
+    min_side: int | None = None
 
     def check(self, channels: list[Channel]) -> None:
         """Raise ValueError where channels are not of the recipe's encoders."""
@@ -145,16 +148,19 @@ BEYOND = {
             "LrrFV",
             "moments of RootSIFT and binary patterns, weighted by low-rank codes, linear SVM",
             lambda: _moments(LRRWeightEncoder),
+            min_side=config.MIN_SIDE,
         ),
         Method(
             "FV",
             "the same moments, weighted by posteriors of a Gaussian mixture (Fisher vectors)",
             lambda: _moments(MixtureEncoder),
+            min_side=config.MIN_SIDE,
         ),
         Method(
             "VLAD",
             "first moments of the same descriptors around their nearest atoms, linear SVM",
             lambda: _moments(lambda: VQEncoder(config.WEIGHT_ATOMS), VLADPooling),
+            min_side=config.MIN_SIDE,
         ),
         Method(
             "KernelLrrSPM",
@@ -207,6 +213,7 @@ PRESETS = {
             "LrrFV with few atoms: far more accurate, and still trained in seconds",
             lambda: _moments(lambda: LRRWeightEncoder(config.BALANCED_ATOMS), weight=None),
             use="in doubt",
+            min_side=config.MIN_SIDE,
         ),
         Method(
             "best",
@@ -224,6 +231,7 @@ PRESETS = {
             ),
             use="accuracy counts most",
             loss="squared",
+            min_side=config.MIN_SIDE,
         ),
     )
 }

@@ -39,6 +39,7 @@ CHANGES: list[dict[str, Any]] = [
     {"channels__0__descriptor__step": 8},
     {"channels__0__descriptor__patch_size": 12},
     {"max_side": 30},
+    {"min_side": 100},
     {"n_samples": 100},
     {"random_state": 1},
     {"channels__0__pooling": AveragePooling()},

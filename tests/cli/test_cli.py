@@ -109,7 +109,8 @@ def test_train_json(image_folder, tmp_path):
     assert found["images_per_class"] == {"across": 12, "along": 12, "dots": 12}
     assert found["bytes"] == os.path.getsize(tmp_path / "m")
     assert found["parameters"] == {
-        "method": "LrrSPM", "C": 3.0, "max_side": 300, "n_samples": 200000, "seed": 4,
+        "method": "LrrSPM", "C": 3.0, "max_side": 300, "min_side": None,
+        "n_samples": 200000, "seed": 4,
         "channels": [
             {
                 "descriptor": {"name": "SIFT", "step": 8, "patch_size": 12},

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lrrspm.descriptors import LBP, OpponentSIFT, RootSIFT
 from lrrspm.descriptors.root_sift import smoothed
 from lrrspm.descriptors.sift import raw_sift
-from lrrspm.images import shrink
+from lrrspm.images import resize
 from tests import naive
 
 
@@ -106,7 +106,7 @@ def test_bad_parameters(bad):
 @pytest.mark.parametrize("value", [0.3, 0.77, 1.0])
 def test_flat_images_stay_flat_when_they_are_shrunk(descriptor, value):
     """Resizing leaves differences in the last digits, which are not texture."""
-    flat = shrink(np.full((700, 903), value, np.float32), 300)
+    flat = resize(np.full((700, 903), value, np.float32), 300)
     assert 0 < np.ptp(flat) < 1e-5
     inside = descriptor.describe(flat)
     edge = inside.size / 2 + 4  # gradients read zeros outside the image

@@ -28,7 +28,7 @@ def noise(height=20, width=30, seed=0):
 
 
 def naive_color(rgb, max_side):
-    return np.stack([naive.shrink(rgb[..., i] / 255, max_side) for i in range(3)], axis=2)
+    return np.stack([naive.resize(rgb[..., i] / 255, max_side) for i in range(3)], axis=2)
 
 
 @pytest.mark.parametrize("case", "abcd")
@@ -56,7 +56,7 @@ def test_color_agrees_with_naive(height, width, max_side, seed):
     file = io.BytesIO()
     Image.fromarray(rgb).save(file, "PNG")
     expected = naive_color(rgb, max_side)
-    gray = naive.shrink(naive.gray(rgb.astype(np.float64)) / 255, max_side)
+    gray = naive.resize(naive.gray(rgb.astype(np.float64)) / 255, max_side)
     for source in (file, rgb, np.asfortranarray(rgb)):
         found = read(source, max_side, color=True)
         np.testing.assert_allclose(found.color, expected, atol=1e-5, rtol=0)
@@ -71,7 +71,7 @@ def test_gray_of_float_color_is_not_rounded():
     rgb = np.random.default_rng(0).random((20, 30, 3))
     found = read(rgb, 15, color=True)
     weighted = 0.2989 * rgb[..., 0] + 0.5870 * rgb[..., 1] + 0.1140 * rgb[..., 2]
-    np.testing.assert_allclose(found.gray, naive.shrink(weighted, 15), atol=1e-6, rtol=0)
+    np.testing.assert_allclose(found.gray, naive.resize(weighted, 15), atol=1e-6, rtol=0)
     np.testing.assert_allclose(found.color, naive_color(rgb * 255, 15), atol=1e-6, rtol=0)
 
 

@@ -32,6 +32,8 @@ def classifier(**parameters):
     [
         {"n_samples": 10**12},
         {"max_side": 250.5},
+        {"min_side": 0},
+        {"min_side": 250.5},
         {"normalize_codes": 1},
         {"random_state": True},
         {"step": 4294967297},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import torch
 
 from ..descriptors import LBP
@@ -63,7 +65,8 @@ def _sum_cells(blocks: torch.Tensor, cell: int) -> torch.Tensor:
     """Descriptors (B, ny * nx, 236) from block histograms: four cells of cell x cell blocks."""
     for axis in (1, 2):
         length = blocks.shape[axis] - cell + 1
-        blocks = sum(blocks.narrow(axis, t, length) for t in range(cell))
+        parts = [blocks.narrow(axis, t, length) for t in range(cell)]
+        blocks = reduce(torch.add, parts)
     ny, nx = (length - cell for length in blocks.shape[1:3])
     parts = [blocks[:, y : y + ny, x : x + nx] for y in (0, cell) for x in (0, cell)]
     values = torch.cat(parts, 3).flatten(1, 2)

@@ -16,13 +16,13 @@ from .reading import (
     read_pixels,
     read_thumbnail,
 )
-from .resizing import shrink
+from .resizing import resize, scale_to
 from .suspects import looks_damaged
 
 __all__ = [
     "KINDS", "AnyImage", "Finding", "ImageError", "KeptImages", "Labeled", "Pixels", "Source",
     "TooLargeError", "as_gray", "audit", "check_images", "digest_images", "expand_paths",
     "find_images", "find_labeled", "group_copies", "has_color", "image_digest", "list_images",
-    "looks_damaged", "read_image", "read_pixels", "read_thumbnail", "shrink", "walk_images",
-    "warn_about",
+    "looks_damaged", "read_image", "read_pixels", "read_thumbnail", "resize", "scale_to",
+    "walk_images", "warn_about",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reading: files and arrays to gray and color pixels, shrunk if they are large."""
+"""Reading: files and arrays to gray and color pixels, of sizes within limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .decoding import (
     weigh_colors,
 )
 from .kept import KeptImages
-from .resizing import shrink
+from .resizing import resize, scale_to
 
 AnyImage = Source | NDArray[Any] | Image.Image
 """A path, an open binary file, an array of shape (h, w) or (h, w, 3), or an image of Pillow."""
@@ -40,7 +40,7 @@ class Pixels(NamedTuple):
     color: NDArray[np.float32] | None
     """(h, w, 3): red, green and blue."""
     shape: tuple[int, int]
-    """Height and width of the image as given, upright, before shrinking."""
+    """Height and width of the image as given, upright, before it is resized."""
 
 
 def read_pixels(
@@ -49,6 +49,7 @@ def read_pixels(
     gray: bool = True,
     color: bool = False,
     kept: KeptImages | None = None,
+    min_side: int | None = None,
 ) -> Pixels:
     """Read an image as gray values, as color, or both; a file is decoded once.
 
@@ -62,6 +63,8 @@ def read_pixels(
         What to compute. Color of a gray image has three equal planes.
     kept : KeptImages or None
         Decoded files of an earlier pass; the result has the same bits.
+    min_side : int or None
+        An image whose longer side is under this is enlarged to it.
 
     Notes
     -----
@@ -82,10 +85,10 @@ def read_pixels(
         )
 
     def scale(plane: NDArray[Any]) -> NDArray[np.float32]:
-        return shrink(_as_float(plane), max_side, shape, reduction, excess)
+        return resize(_as_float(plane), max_side, min_side, shape, reduction, excess)
 
     def scale_color() -> NDArray[np.float32]:
-        if max_side is None or max(shape) <= max_side:
+        if scale_to(shape, max_side, min_side) == 1:
             return _as_float(pixels)
         return np.stack([scale(pixels[..., i]) for i in range(3)], axis=2)
 

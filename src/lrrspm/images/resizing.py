@@ -1,4 +1,4 @@
-"""Resizing: antialiased bicubic, as the authors' program does it."""
+"""Resizing: antialiased bicubic, as the authors' program shrinks images."""
 
 from __future__ import annotations
 
@@ -15,20 +15,34 @@ from .._support.loops import compiled
 _KEPT_TAPS = 300 * 82
 
 
-def shrink(
+def scale_to(shape: tuple[int, ...], max_side: int | None, min_side: int | None = None) -> float:
+    """Return what the sides of an image are multiplied by, so that the longer one is in range."""
+    if max_side is not None and max_side < 1:
+        raise ValueError(f"max_side must be at least 1, got {max_side}")
+    if min_side is not None and (min_side < 1 or (max_side is not None and min_side > max_side)):
+        raise ValueError(f"min_side must be from 1 to max_side, got {min_side} and {max_side}")
+    longer = max(shape)
+    if max_side is not None and longer > max_side:
+        return max_side / longer
+    return max(1.0, (min_side or 1) / longer)
+
+
+def resize(
     image: NDArray[np.float32],
     max_side: int | None,
+    min_side: int | None = None,
     shape: tuple[int, ...] | None = None,
     reduction: int = 1,
     excess: tuple[float, float] = (0.0, 0.0),
 ) -> NDArray[np.float32]:
-    """Shrink an image so that its longer side is max_side: antialiased bicubic.
+    """Shrink or enlarge an image so that its longer side is within limits: bicubic.
 
-    With ``s = max_side / longer side`` on both axes, output pixel i (1-based)
-    samples the input at ``u = i/s + (1 - 1/s)/2`` with weights ``k(s (u - j))``
+    With ``s = max_side / longer side`` or ``min_side / longer side`` on both axes, and
+    ``r = min(s, 1)`` against aliasing, output pixel i (1-based)
+    samples the input at ``u = i/s + (1 - 1/s)/2`` with weights ``k(r (u - j))``
     scaled to sum 1, k being Keys' cubic with a = -0.5; outside the image the
     pixels are mirrored. The output has ``ceil(s * size - 1e-9)`` pixels per
-    side and is not clipped. Smaller images are returned as they are.
+    side and is not clipped. An image within the limits is returned as it is.
 
     An image (h, w) that was already reduced comes with the full ``shape``, the
     ``reduction`` and the ``excess`` of :class:`lrrspm.images.decoding.Decoded`.
@@ -36,11 +50,9 @@ def shrink(
     pixels lie where they would without the reduction.
     """
     shape = shape or image.shape
-    if max_side is None or max(shape) <= max_side:
+    scale = scale_to(shape, max_side, min_side)
+    if scale == 1:
         return image
-    if max_side < 1:
-        raise ValueError(f"max_side must be at least 1, got {max_side}")
-    scale = max_side / max(shape)
     (ysource, yweights), (xsource, xweights) = (
         _taps(size, scale * reduction, math.ceil(scale * full - 1e-9), offset)
         for size, full, offset in zip(image.shape, shape, excess, strict=True)
@@ -57,18 +69,19 @@ def _taps(
 
 
 def _count_taps(scale: float) -> int:
-    return math.ceil(4 / scale) + 2
+    return math.ceil(4 / min(scale, 1)) + 2
 
 
 @lru_cache(maxsize=256)  # images of one folder have few sizes
 def _kept_taps(
     size: int, scale: float, outputs: int, offset: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    reach = 4 / scale
+    narrow = min(scale, 1)
+    reach = 4 / narrow
     n_taps = _count_taps(scale)
     position = np.arange(1, outputs + 1) / scale + (1 - 1 / scale) / 2 + offset
     source = np.floor(position - reach / 2)[:, None] + np.arange(n_taps)
-    t = np.abs(scale * (position[:, None] - source))
+    t = np.abs(narrow * (position[:, None] - source))
     weights = np.where(
         t <= 1,
         1.5 * t**3 - 2.5 * t**2 + 1,

@@ -38,6 +38,7 @@ def describe_parameters(classifier: ImageClassifier) -> dict[str, Any]:
         "method": classifier.method_name,
         "C": classifier.C,
         "max_side": classifier.max_side,
+        "min_side": classifier.min_side if features is None else features.min_side,
         "n_samples": classifier.n_samples,
         "seed": as_json(classifier.random_state),
         "channels": [

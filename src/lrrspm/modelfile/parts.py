@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import config
 from .._support import registry
 from ..channels import Channel, Weight
 from ..features import SpatialPyramidFeatures
+from ..images import scale_to
 from ..pipeline import known_sizes
 from ..pooling import SpatialPyramid
 from ..svm import SVM, KernelSVM, LinearSVM
@@ -113,6 +115,7 @@ def _describe_all(
         svm_parameters["loss"] = svm.loss
     description = {
         **{name: as_json(parameters[name]) for name in _FEATURES},
+        **({} if features.min_side is None else {"min_side": as_json(features.min_side)}),
         "channels": listed,
         "svm": {"name": type(svm).__name__, "parameters": svm_parameters},
     }
@@ -185,8 +188,9 @@ def restore(description: dict[str, Any]) -> Restored:
     """Build features and SVM from a description; every value is checked."""
     defaults = {name: getattr(SpatialPyramidFeatures(), name) for name in _FEATURES}
     given = check_kinds({name: description[name] for name in _FEATURES}, defaults)
-    if given["max_side"] is not None and given["max_side"] < 1:
-        raise ValueError(f"max_side is {given['max_side']}")
+    if "min_side" in description:
+        given |= check_kinds({"min_side": description["min_side"]}, {"min_side": config.MIN_SIDE})
+    scale_to((1, 1), given["max_side"], given.get("min_side"))  # refuses what is out of range
     listed = description["channels"]
     if not isinstance(listed, list) or not 1 <= len(listed) <= _MOST_CHANNELS:
         raise ValueError(f"channels must be a list of 1 to {_MOST_CHANNELS}")

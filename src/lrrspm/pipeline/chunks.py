@@ -136,7 +136,8 @@ class Sources:
         features, colors = self._readers[reader]
         if features.reads_plainly:
             gray, color = False in colors, True in colors
-            return read_pixels(image, features.max_side, gray, color, self._kept)
+            sides = features.max_side, features.min_side
+            return read_pixels(image, sides[0], gray, color, self._kept, sides[1])
         return features.read(image)
 
 

@@ -201,7 +201,7 @@ def vector_key(
     return {
         **parts,
         "levels": plain(channel.pyramid.levels),
-        "max_side": features.max_side,
+        "sides": (features.max_side, features.min_side),
         "atoms": encoder.n_atoms,
         "arrays": arrays,
         **({} if device == config.DEVICE else {"device": describe_device(device)}),

@@ -256,7 +256,7 @@ class _Plan:
         about = {
             "descriptor": descriptor,
             "when": self.channels[0][2].when,
-            "max_side": self.owner.max_side,
+            "sides": (self.owner.max_side, self.owner.min_side),
             "seed": self.draw.seed,
             "quota": self.draw.quota,
             "located": self.draw.located,
