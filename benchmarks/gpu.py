@@ -150,8 +150,8 @@ def _sift(limits: dict[str, float]) -> dict[str, float]:
 
 def _codes(torch: Any, k: int, limits: dict[str, float]) -> dict[str, Any]:
     from lrrspm.gpu.batches import Batch, find_members
-    from lrrspm.gpu.kernels import pool_codes
     from lrrspm.gpu.pooling import truncated
+    from lrrspm.gpu.products import pool_codes
     from lrrspm.gpu.sift import describe_sift
 
     count = IMAGES if k < 4096 else IMAGES // 2

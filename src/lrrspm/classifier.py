@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from . import config
+from ._support.devices import Held
 from ._support.estimators import BaseEstimator, ClassifierMixin, Tags
 from ._support.shards import Shards
 from ._support.stages import Stages
@@ -332,7 +333,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     def fit_svm(
         self,
-        vectors: NDArray[Any] | Shards,
+        vectors: NDArray[Any] | Shards | Held,
         labels: NDArray[Any],
         engine: Engine,
         folds: NDArray[np.int64] | None = None,

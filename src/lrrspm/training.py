@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._support.devices import Accelerator, Held
 from ._support.shards import Shards
 from ._support.stages import Stages
 from .cache import FeatureStore, same_key
@@ -164,7 +166,7 @@ def _fit_apart(
         features, labels = classifier.features_, machines.labels[indices]
         beyond = len(indices) * _row_bytes(features) > MEMORY
         if beyond and isinstance(classifier.new_svm(), LinearSVM):
-            with Shards(len(indices), _length(features), features.precision) as shards:
+            with _place(classifier, len(indices), engine, store) as shards:
                 if learn and any(_learning(features)):
                     _learn_from_some(features, chosen, labels, engine, skip, store, kept)
                 found = map_vectors(
@@ -193,6 +195,28 @@ def _fit_apart(
         trained.append(Trained(None, encoded.seconds[0], seconds, crossed))
         del encoded  # before the next one's vectors are made
     return Together(trained, {})
+
+
+@contextmanager
+def _place(
+    classifier: ImageClassifier, n: int, engine: Engine, store: FeatureStore
+) -> Iterator[Any]:
+    """Yield what takes n vectors: a matrix on the device, or shards on disk."""
+    features = classifier.features_
+    shape = n, _length(features), features.precision
+    threads, held = engine.threads, None
+    # A store gets its vectors from the host, and so do shards.
+    if (
+        isinstance(threads, Accelerator)
+        and not store.active
+        and gram_fits(n, classifier.new_svm().loss)
+    ):
+        held = threads.make_room(*shape)
+    if held is not None:
+        yield held
+        return
+    with Shards(*shape) as shards:
+        yield shards
 
 
 def _learn_from_some(
@@ -266,7 +290,7 @@ class _Machines(NamedTuple):
     def fit(
         self,
         classifier: ImageClassifier,
-        vectors: NDArray[Any] | Shards,
+        vectors: NDArray[Any] | Shards | Held,
         rows: NDArray[np.int64],
         engine: Engine,
         stages: Stages,

@@ -12,7 +12,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 SCRIPT = """
 import sys
 import torch
-from lrrspm.gpu import kernels
+from lrrspm.gpu import kernels, products
 from lrrspm.gpu.batches import Grids, find_members
 from lrrspm.gpu.lbp import describe_plainly
 from lrrspm.gpu.pooling import truncated
@@ -49,7 +49,7 @@ cells = members.take(values).unbind(1)
 expected = torch.stack(
     [truncated(cell, projection, total, share, False).abs().amax(1) for cell in cells], 1
 )
-found = kernels.pool_codes(values, members, projection.T.contiguous(), total, share)
+found = products.pool_codes(values, members, projection.T.contiguous(), total, share)
 torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 """
 

@@ -156,8 +156,8 @@ class Shards(Sequence[Shard]):
 
         Raises ValueError where a value is not finite, and ShardError where the disk is full.
         """
+        block = np.ascontiguousarray(block)  # also of vectors on a device
         added = len(block)
-        block = np.ascontiguousarray(block)
         written = (self._shards[-1].stop if self._shards else 0) + self._filled
         if block.ndim != 2 or block.shape[1] != self.shape[1] or block.dtype != self.dtype:
             raise ValueError(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from .. import config
+from .._support.devices import Accelerator, Clustered, Nearest
 from .._support.loops import compiled, first_maximum
 from .._support.parallel import ordered_map, single_blas_thread, workers
 from .._support.shards import Shard, Shards
@@ -79,15 +80,12 @@ def kmeans(
     """:func:`learn_codebook` on the workers of an executor.
 
     Descriptors may be in shards of a multiple of 8192 rows, float32: then the executor
-    may be of any kind, only sums come back from it, and the bits are the same.
+    may be of any kind, only sums come back from it, and the bits are the same. A device
+    beside the executor takes large problems; last bits differ there.
     """
-    values: _Values
-    if isinstance(descriptors, Shards):
-        values = _OnDisk(descriptors)
-    else:
-        values = _InMemory(check_array(descriptors, dtype=np.float32, order="C"))
     if size < 1:
         raise ValueError(f"size must be at least 1, got {size}")
+    values = _place(descriptors, size, executor)
     if size > len(values):
         warnings.warn(
             f"a codebook of {size} atoms was asked for, but there are only {len(values)} "
@@ -113,6 +111,14 @@ def kmeans(
     return centers + origin
 
 
+def _place(descriptors: ArrayLike | Shards, size: int, executor: Executor | None) -> Clustered:
+    if isinstance(descriptors, Shards):
+        return _OnDisk(descriptors)
+    checked = check_array(descriptors, dtype=np.float32, order="C")
+    placed = executor.cluster(checked, size) if isinstance(executor, Accelerator) else None
+    return _InMemory(checked) if placed is None else placed
+
+
 class _InMemory:
     """Descriptors (n, m) in an array, which threads share."""
 
@@ -134,19 +140,15 @@ class _InMemory:
         """Return some rows."""
         return self._values[rows]
 
-    def assign(
-        self,
-        transposed: NDArray[np.float32],
-        offsets: NDArray[np.float32],
-        executor: Executor | None,
-    ) -> Iterator[_Assigned]:
-        """Yield what ``_assign`` finds in each task's rows, in order."""
+    def nearest(self, centers: NDArray[np.float32], executor: Executor | None) -> Nearest:
+        """Assign every row to its nearest center."""
+        transposed, offsets = _prepared(centers)
 
         def some(start: int) -> _Assigned:
             rows = slice(start, start + _TASK)
             return _assign(self._values[rows], self._norms[rows], transposed, offsets)
 
-        return ordered_map(some, range(0, len(self), _TASK), executor)
+        return _collect(ordered_map(some, range(0, len(self), _TASK), executor), centers)
 
 
 class _OnDisk:
@@ -178,15 +180,10 @@ class _OnDisk:
         """Return some rows."""
         return np.asarray(self._shards.take(rows) - self._origin)
 
-    def assign(
-        self,
-        transposed: NDArray[np.float32],
-        offsets: NDArray[np.float32],
-        executor: Executor | None,
-    ) -> Iterator[_Assigned]:
-        """Yield what ``_assign`` finds in each piece, in order."""
-        work = partial(assign_piece, self._origin, transposed, offsets)
-        return ordered_map(work, self._pieces, executor)
+    def nearest(self, centers: NDArray[np.float32], executor: Executor | None) -> Nearest:
+        """Assign every row to its nearest center."""
+        work = partial(assign_piece, self._origin, *_prepared(centers))
+        return _collect(ordered_map(work, self._pieces, executor), centers)
 
 
 class Piece(NamedTuple):
@@ -211,7 +208,6 @@ def assign_piece(
         return _assign(values, _norms(values), transposed, offsets)
 
 
-_Values = _InMemory | _OnDisk
 _Assigned = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]
 
 
@@ -219,8 +215,31 @@ def _norms(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(np.einsum("ij,ij->i", values, values))
 
 
+def _prepared(
+    centers: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Centers (k, m) transposed, and half their squared norms."""
+    return np.ascontiguousarray(centers.T), 0.5 * np.einsum("ij,ij->i", centers, centers)
+
+
+def _collect(parts: Iterator[_Assigned], centers: NDArray[np.float32]) -> Nearest:
+    """Add up what tasks found, in order."""
+    sums, counts, distances = np.zeros(centers.shape), np.zeros(len(centers)), []
+    for part in parts:
+        sums += part[0]
+        counts += part[1]
+        distances.append(part[2])
+    distance = np.concatenate(distances)
+
+    def farthest(count: int) -> NDArray[np.int64]:
+        rows = np.argsort(-distance, kind="stable")[:count]
+        return rows[distance[rows] > 0]
+
+    return Nearest(sums, counts, float(distance.sum(dtype=np.float64)), farthest)
+
+
 def _improve(
-    values: _Values,
+    values: Clustered,
     centers: NDArray[np.float32],
     executor: Executor | None,
 ) -> tuple[NDArray[np.float32], float]:
@@ -228,27 +247,18 @@ def _improve(
 
     2 n k m operations, nearly all in the matrix product.
     """
-    offsets = 0.5 * np.einsum("ij,ij->i", centers, centers)
-    transposed = np.ascontiguousarray(centers.T)
-    sums, counts, distances = np.zeros(centers.shape), np.zeros(len(centers)), []
-    for part in values.assign(transposed, offsets, executor):
-        sums += part[0]
-        counts += part[1]
-        distances.append(part[2])
-    distance = np.concatenate(distances)
-
+    found = values.nearest(centers, executor)
     moved = centers.copy()
-    filled = counts > 0
-    moved[filled] = sums[filled] / counts[filled, None]
+    filled = found.counts > 0
+    moved[filled] = found.sums[filled] / found.counts[filled, None]
     empty = np.flatnonzero(~filled)
     if len(empty):
-        farthest = np.argsort(-distance, kind="stable")[: len(empty)]
-        farthest = farthest[distance[farthest] > 0]
+        farthest = found.farthest(len(empty))
         moved[empty[: len(farthest)]] = values.take(farthest)
-    return moved, float(distance.sum(dtype=np.float64))
+    return moved, found.total
 
 
-def _distinct_rows(values: _Values, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
+def _distinct_rows(values: Clustered, size: int, rng: np.random.RandomState) -> NDArray[np.int64]:
     """Indices of random rows, all different as long as there are enough of them.
 
     Flat patches have identical descriptors; two equal centers would waste one.

@@ -39,15 +39,26 @@ class Batch:
 
     def __init__(self, images: Sequence[NDArray[np.generic]], device: str) -> None:
         self.shapes: tuple[Shape, ...] = tuple((image.shape[0], image.shape[1]) for image in images)
-        flat = np.concatenate([image.reshape(h * w, -1) for image, (h, w) in self._zip(images)])
-        self.pixels: Any = torch.from_numpy(flat).to(device)
-        sizes = [h * w for h, w in self.shapes]
-        self._starts = np.cumsum([0, *sizes[:-1]])
+        self._starts: NDArray[np.int64] = np.cumsum([0, *(h * w for h, w in self.shapes)])
+        self.pixels: Any = self._send(images, device)
 
-    def _zip(
-        self, images: Sequence[NDArray[np.generic]]
-    ) -> Iterator[tuple[NDArray[np.generic], Shape]]:
-        return zip(images, self.shapes, strict=True)
+    def _send(self, images: Sequence[NDArray[np.generic]], device: str) -> torch.Tensor:
+        """Copy pixels to the device; to a GPU from pinned memory, while the host goes on."""
+        whole = all(image.dtype == np.uint8 for image in images)
+        planes = 1 if images[0].ndim == 2 else images[0].shape[2]
+        flat = torch.empty(
+            (int(self._starts[-1]), planes),
+            dtype=torch.uint8 if whole else torch.float32,
+            pin_memory=device != "cpu",
+        )
+        target = flat.numpy()
+        for image, first, last in zip(images, self._starts[:-1], self._starts[1:], strict=True):
+            part = target[first:last].reshape(image.shape)
+            if image.dtype == np.uint8 and not whole:
+                np.divide(image, 255, out=part, dtype=np.float32)
+            else:
+                part[...] = image
+        return flat.to(device, non_blocking=True)
 
     def canvas(self, grids: Grids, margin: int) -> torch.Tensor:
         """Return canvases (B, planes, H, W) that begin ``margin`` before the first patch.
@@ -56,7 +67,7 @@ class Batch:
         """
         rows, columns = (self._along(axis, grids, margin) for axis in (0, 1))
         widths = self._tensor([w for _, w in self.shapes])[:, None]
-        starts = self._tensor(self._starts)[:, None]
+        starts = self._tensor(self._starts[:-1])[:, None]
         places = (starts + rows * widths)[:, :, None] + columns[:, None, :]
         found = self.pixels[places].movedim(3, 1)
         return found if found.is_floating_point() else found.float() / 255

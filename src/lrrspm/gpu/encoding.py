@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +53,10 @@ def check_channels(channels: Sequence[Channel]) -> None:
             )
 
 
+def _precision_of(channel: Channel) -> torch.dtype:
+    return torch.float16 if channel.pooling.precision == np.float16 else torch.float32
+
+
 class DeviceChannels:
     """Fitted channels on a device.
 
@@ -85,12 +89,52 @@ class DeviceChannels:
             In the pooling's precision.
         """
         channel = self._channels[number]
-        precision = torch.float16 if channel.pooling.precision == np.float16 else torch.float32
+        precision = _precision_of(channel)
         out = np.empty((len(images), channel.n_features), channel.pooling.precision)
         with torch.inference_mode():
             for rows in similar([image.shape[:2] for image in images]):
                 batch = Batch([images[i] for i in rows], self._device)
                 out[rows] = self.encode(channel, batch).to(precision).cpu().numpy()
+        return out
+
+    def joined(
+        self, images: Sequence[Mapping[bool, NDArray[Any]]], scales: Sequence[Sequence[float]]
+    ) -> torch.Tensor:
+        """Compute the vectors of all channels, joined and weighed; they stay on the device.
+
+        Parameters
+        ----------
+        images : sequence of N mappings
+            Gray (h, w) and color (h, w, 3) pixels, by whether they are color.
+        scales : sequence of sequence of float
+            Of each level of each channel.
+
+        Returns
+        -------
+        tensor of shape (N, n_features)
+            In half precision if all channels are.
+        """
+        kinds = {bool(channel.descriptor.color) for channel in self._channels}
+        precisions = {_precision_of(channel) for channel in self._channels}
+        width = sum(channel.n_features for channel in self._channels)
+        precision = torch.float32 if torch.float32 in precisions else torch.float16
+        out = torch.empty((len(images), width), dtype=precision, device=self._device)
+        shapes = [next(iter(image.values())).shape[:2] for image in images]
+        with torch.inference_mode():
+            for rows in similar(shapes):
+                batches = {
+                    kind: Batch([images[i][kind] for i in rows], self._device) for kind in kinds
+                }
+                place = torch.as_tensor(rows, device=self._device)
+                first = 0
+                for channel, levels in zip(self._channels, scales, strict=True):
+                    vectors = self.encode(channel, batches[bool(channel.descriptor.color)])
+                    vectors = vectors.to(_precision_of(channel))
+                    for columns, scale in zip(channel.level_columns, levels, strict=True):
+                        # Rounded before and after, as on the CPU.
+                        part = (vectors[:, columns].float() * float(scale)).to(precision)
+                        out[place, first + columns.start : first + columns.stop] = part
+                    first += channel.n_features
         return out
 
     def encode(self, channel: Channel, batch: Batch) -> torch.Tensor:

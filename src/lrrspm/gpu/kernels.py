@@ -1,4 +1,4 @@
-"""Kernels of Triton: dense SIFT, and low-rank codes with their maxima."""
+"""Kernels of Triton: dense SIFT and local binary patterns."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ import triton.language as tl
 from ..descriptors.lbp import BINS, LEAST, N_PATTERNS
 from ..descriptors.root_sift import FLAT
 from ..descriptors.sift import TAPS, bin_weights
-from .batches import Members
 
 _PIXELS = 128
 _SUMS = 1024
 _PATCHES = 16
-_TILES = {"tf32": (256, 64, 4, 3), "tf32x3": (128, 64, 8, 2)}
-"""Atoms and patches per tile, warps and stages: the fastest on an H200."""
 
 
 def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
@@ -271,88 +268,3 @@ def _sum_cells(
     tl.store(target + PATTERNS, tl.sqrt(b * scale), mask=inside)
     tl.store(target + 2 * PATTERNS, tl.sqrt(c * scale), mask=inside)
     tl.store(target + 3 * PATTERNS, tl.sqrt(d * scale), mask=inside)
-
-
-def pool_codes(
-    values: torch.Tensor,
-    members: Members,
-    atoms: torch.Tensor,
-    total: torch.Tensor,
-    share: float,
-    precision: str | None = None,
-) -> torch.Tensor:
-    """Return the largest low-rank codes of each cell, (B, cells, k), without any n x k matrix.
-
-    Parameters
-    ----------
-    values : tensor of shape (B, n, 128)
-    members : Members
-    atoms : tensor of shape (k, 128)
-        Transposed projection: the paper's P.
-    total : tensor of shape (128,)
-        P'1.
-    share : float
-        Threshold divided by k, positive.
-    precision : {"tf32x3", "tf32"} or None
-        Of the product. None is that of ``torch.set_float32_matmul_precision``.
-    """
-    images, n, m = values.shape
-    cells, most = members.rows.shape[1:]
-    k = len(atoms)
-    if precision is None:
-        precise = torch.get_float32_matmul_precision() == "highest"
-        precision = "tf32x3" if precise else "tf32"
-    n_atoms, n_patches, warps, stages = _TILES[precision]
-    tiles = triton.cdiv(most, n_patches)
-    rows, limits = _tiles(values, members, share * total, tiles * n_patches)
-    out = values.new_empty((images, cells, k))
-    grid = (triton.cdiv(k, n_atoms), images)
-    _code_and_pool[grid](
-        values, rows, limits, atoms, out, n, cells, tiles, k,
-        m, n_atoms, n_patches, precision, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
-    return out
-
-
-def _tiles(
-    values: torch.Tensor, members: Members, total: torch.Tensor, length: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows and limits (B, cells, length) of the patches in cells; infinite for no patch.
-
-    The limits are known before the codes, as sum(c) = x . P'1.
-    """
-    rows = torch.nn.functional.pad(members.rows, (0, length - members.rows.shape[2]), value=-1)
-    known = rows.clamp_min(0)
-    limits = (values @ total).gather(1, known.flatten(1)).view(rows.shape)
-    return known.int(), torch.where(rows >= 0, limits, torch.inf)
-
-
-@triton.jit
-def _code_and_pool(
-    values, rows, limits, atoms, out, n, cells, tiles, k,
-    M: tl.constexpr, ATOMS: tl.constexpr, PATCHES: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Largest codes of the patches of all cells of an image over a block of atoms.
-
-    The atoms stay where they are while the tiles of patches pass by, cell after cell.
-    """
-    image = tl.program_id(1).to(tl.int64)
-    atom = tl.program_id(0) * ATOMS + tl.arange(0, ATOMS)
-    j = tl.arange(0, M)
-    p = tl.load(atoms + atom[:, None] * M + j[None, :], mask=(atom < k)[:, None], other=0.0)
-    first = values + image * n * M
-    place = image * cells * tiles * PATCHES + tl.arange(0, PATCHES)
-    target = out + image * cells * k + atom
-    best = tl.zeros((ATOMS,), tl.float32)
-    for tile in range(cells * tiles):
-        row = tl.load(rows + place + tile * PATCHES)
-        limit = tl.load(limits + place + tile * PATCHES)
-        x = tl.load(first + row[:, None] * M + j[None, :])
-        codes = tl.dot(p, tl.trans(x), input_precision=PRECISION)
-        # Where the limit is negative, codes at or below it are kept.
-        codes = codes * tl.where(limit < 0, -1.0, 1.0)[None, :]
-        kept = tl.where(codes >= tl.abs(limit)[None, :], codes, 0.0)
-        largest = tl.max(kept, 1)
-        best = tl.where(tile % tiles == 0, largest, tl.maximum(best, largest))
-        # The last tile of a cell writes last.
-        tl.store(target + (tile // tiles) * k, best, mask=atom < k)

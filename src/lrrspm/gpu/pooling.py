@@ -34,7 +34,7 @@ def pool_maxima(
     projection, total = send(encoder.projection_), send(encoder.total_)
     share = encoder.threshold / encoder.n_atoms
     if values.is_cuda and values.shape[2] == 128 and share > 0 and not encoder.normalize_codes:
-        from .kernels import pool_codes
+        from .products import pool_codes
 
         fine = pool_codes(values, members, projection.T.contiguous(), total, share)
     else:

@@ -68,11 +68,12 @@ class Sources:
     """The different ways in which channels of several features read and describe an image.
 
     Pixels are read once for all features that read alike, and each different
-    descriptor is computed once. Files may be kept from an earlier pass.
+    descriptor is computed once. Files may be kept from an earlier pass. ``raw`` leaves
+    pixels of 8 bits as they are, for a device.
     """
 
-    def __init__(self, kept: KeptImages | None = None) -> None:
-        self._kept = kept
+    def __init__(self, kept: KeptImages | None = None, raw: bool = False) -> None:
+        self._kept, self._raw = kept, raw
         self._readers: list[tuple[SpatialPyramidFeatures, set[bool]]] = []
         self._descriptors: list[tuple[int, Descriptor, str | None]] = []
         self._reader_keys: list[Any] = []
@@ -137,7 +138,7 @@ class Sources:
         if features.reads_plainly:
             gray, color = False in colors, True in colors
             sides = features.max_side, features.min_side
-            return read_pixels(image, sides[0], gray, color, self._kept, sides[1])
+            return read_pixels(image, sides[0], gray, color, self._kept, sides[1], self._raw)
         return features.read(image)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from .._support.devices import Held
 from .chunks import Item, Outcome, Sources, read_chunk
 from .engines import Engine
 
 if TYPE_CHECKING:
     from ..channels import Channel
-    from ..features import SpatialPyramidFeatures
+    from ..features import Image, SpatialPyramidFeatures
 
 IMAGES, PIXELS = 512, 2**25
 """Most images, and about the most pixels, that wait for a GPU together."""
@@ -43,16 +44,76 @@ def encode_on_device(
 
     computed = DeviceChannels([channel for _, channel in channels], check_device(engine.device))
     wanted = [source for source, _ in channels]
-    waiting: list[tuple[Item, Outcome]] = []
-    pixels = 0
+    asked = iter(items)
+    for some in _batched(engine.map_chunks(read_chunk, items, sources, wanted)):
+        yield from _encode(computed, len(channels), [(next(asked), one) for one in some])
+
+
+class DeviceBlock(NamedTuple):
+    """Vectors of some images, by their numbers, which stay on the device; None without any.
+
+    ``skipped`` says why others could not be read. Seconds are those of reading, and of
+    waiting for the device.
+    """
+
+    numbers: list[int]
+    vectors: Held | None
+    skipped: dict[int, str]
+    seconds: list[float]
+
+
+def blocks_on_device(
+    features: SpatialPyramidFeatures,
+    images: Sequence[Image],
+    engine: Engine,
+    skip: bool,
+    first: int,
+) -> Iterator[DeviceBlock]:
+    """Yield the joined vectors of images, in order; see ``stream_vectors``."""
+    import torch
+
+    from ..gpu import check_device
+    from ..gpu.encoding import DeviceChannels
+    from ..gpu.machines import DeviceMatrix
+
+    channels = features.channels_
+    computed = DeviceChannels(channels, check_device(engine.device))
+    ones = [[1.0] * len(channel.levels) for channel in channels]
+    scales: Any = features.scales if features.weighs else ones
+    sources = Sources(raw=True)
+    jobs = {bool(c.descriptor.color): sources.add(features, c) for c in channels}
+    wanted = list(jobs.values())
+    items = [Item(i, images[i], tuple(range(len(jobs)))) for i in range(first, len(images))]
     outcomes = engine.map_chunks(read_chunk, items, sources, wanted)
-    for item, outcome in zip(items, outcomes, strict=True):
-        waiting.append((item, outcome))
+    for some in _batched(outcomes):
+        skipped = {one.number: one.error.reason for one in some if one.error is not None}
+        for one in some:
+            if one.error is not None and not skip:
+                raise one.error
+        good = [one for one in some if one.error is None]
+        start = time.perf_counter()
+        vectors: Held | None = None
+        if good:
+            pixels = [dict(zip(jobs, one.arrays, strict=True)) for one in good]
+            with torch.inference_mode():
+                vectors = DeviceMatrix.of(computed.joined(pixels, scales))
+        spent = time.perf_counter() - start
+        read = sum(one.seconds[0] for one in some)
+        yield DeviceBlock([one.number for one in some], vectors, skipped, [read, spent])
+
+
+def _batched(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
+    """Gather what waits for a GPU together."""
+    waiting: list[Outcome] = []
+    pixels = 0
+    for outcome in outcomes:
+        waiting.append(outcome)
         pixels += max((array.size for array in outcome.arrays), default=0)
         if len(waiting) >= IMAGES or pixels >= PIXELS:
-            yield from _encode(computed, len(channels), waiting)
+            yield waiting
             waiting, pixels = [], 0
-    yield from _encode(computed, len(channels), waiting)
+    if waiting:
+        yield waiting
 
 
 def _encode(

@@ -63,7 +63,7 @@ def encode_images(
     the channels' vectors before they are weighed; it may change the channels' weights.
     """
     stores = Stores(features, store)
-    sources = Sources(kept)
+    sources = Sources(kept, raw=engine.on_device)
     columns, matrices = [], []
     for number, feature in enumerate(features):
         lengths = [channel.n_features for channel in feature.channels_]

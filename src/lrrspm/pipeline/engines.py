@@ -27,6 +27,9 @@ R = TypeVar("R")
 CHUNK = 8
 """Most images per chunk; chunks for other machines take seconds, see ``cluster.py``."""
 
+MANY = 1000
+"""Images from which processes read for a device: threads of one do not keep up with it."""
+
 AHEAD = 16
 """Most chunks under way or done before the next result is taken: what a kill may lose."""
 
@@ -40,18 +43,22 @@ class Engine(NamedTuple):
     Attributes
     ----------
     threads : Executor or None
-        For loops over memory that they share; None runs them here.
+        For loops over memory that they share; None runs them here. With a device, an
+        :class:`lrrspm._support.devices.Accelerator`.
     executor : Executor or None
         For chunks: threads, processes, a cluster, or anything else that runs picklable
         functions. None runs them here.
     device : str
         Where vectors are computed: "cpu" for the executor, or a device of
         :mod:`lrrspm.gpu`.
+    readers : Executor or None
+        Processes that chunks of many images go to in place of the executor.
     """
 
     threads: Executor | None
     executor: Executor | None
     device: str = config.DEVICE
+    readers: Executor | None = None
 
     @property
     def on_device(self) -> bool:
@@ -83,10 +90,13 @@ class Engine(NamedTuple):
         # Small sets are cut finer, so that every worker has something to do.
         size = min(CHUNK, 1 + len(items) // 16)
         chunks = (items[start : start + size] for start in range(0, len(items), size))
-        count = getattr(self.executor, "_max_workers", AHEAD)
+        executor, most_ahead = self.executor, AHEAD
+        if self._reads_apart(items):
+            executor, most_ahead = self.readers, 4 * AHEAD
+        count = getattr(executor, "_max_workers", AHEAD)
         work = partial(function, *shared)
         try:
-            for results in ordered_map(work, chunks, self.executor, min(AHEAD, 2 * count)):
+            for results in ordered_map(work, chunks, executor, min(most_ahead, 2 * count)):
                 yield from results
         except BrokenExecutor:
             raise ChildProcessError(
@@ -96,9 +106,15 @@ class Engine(NamedTuple):
 
     def map_each(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         """Apply a function to each item: on other machines if they compute, else on threads."""
-        if self.remote:
+        if self.remote or self._reads_apart(items):
             return self.map_chunks(_apply, items, function)
         return ordered_map(function, items, self.threads)
+
+    def _reads_apart(self, items: Sequence[object]) -> bool:
+        """True for many files beside a device; arrays are better left in this process."""
+        if self.readers is None or len(items) < MANY:
+            return False
+        return isinstance(getattr(items[0], "image", items[0]), (str, os.PathLike))
 
 
 def _apply(function: Callable[[T], R], chunk: Sequence[T]) -> list[R]:
@@ -121,7 +137,7 @@ def _begin_process() -> None:
 @contextmanager
 def open_engine(
     n_jobs: int | None,
-    engine: str | Executor | Client | None = None,
+    engine: str | Executor | Client | Engine | None = None,
     device: str = config.DEVICE,
 ) -> Iterator[Engine]:
     """Open an engine of ``n_jobs`` threads, and what computes chunks.
@@ -132,15 +148,27 @@ def open_engine(
         As in scikit-learn: None is 1, -1 all cores.
     engine : str, Executor, distributed.Client or None
         "threads" (None), "processes" (``n_jobs`` of them), the address of a Dask
-        scheduler as ``dask://host:port`` or ``tls://host:port``; or an executor or
-        client of the caller, who closes it.
+        scheduler as ``dask://host:port`` or ``tls://host:port``; or an executor, client
+        or engine of the caller, who closes it.
     device : str
         Raises :class:`lrrspm.gpu.DeviceError` for one that cannot be used.
     """
-    if device != config.DEVICE:
-        check_device(device)
+    if isinstance(engine, Engine):
+        yield engine
+        return
+    if device == config.DEVICE:
+        with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
+            yield Engine(threads, executor or threads)
+        return
+    name = check_device(device)
     with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
-        yield Engine(threads, executor or threads, device)
+        from ..gpu.executor import DeviceThreads
+
+        if threads is None or executor is not None:
+            yield Engine(DeviceThreads(threads, name), executor or threads, device)
+            return
+        with _opened("processes", n_jobs) as readers:  # none is started before it is needed
+            yield Engine(DeviceThreads(threads, name), threads, device, readers)
 
 
 @contextmanager

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from .._support.devices import Held
 from .._support.stages import Stages
 from ..cache import FeatureStore
-from .encoding import encode_images
+from .chunks import compile_reading
+from .devices import blocks_on_device
+from .encoding import Stores, encode_images
 from .engines import Engine
 
 if TYPE_CHECKING:
@@ -26,8 +29,11 @@ _SINGLE_BYTES = 2**28
 BLOCK = 1024
 """Most images per block on other machines, and of vectors in half precision."""
 
-Function = Callable[[NDArray[Any], Executor | None], NDArray[Any]]
-"""What is made of vectors (n, d), on the threads of an executor; (n, ...). It can be pickled."""
+Function = Callable[[Any, Executor | None], Any]
+"""What is made of vectors (n, d), on the threads of an executor; (n, ...). It can be pickled.
+
+Vectors on a device come as :class:`lrrspm._support.devices.Held`.
+"""
 
 
 # The store of each thread of a worker; opening one takes longer, the more is in it.
@@ -59,7 +65,7 @@ class Streamed(NamedTuple):
     used: float
 
 
-def whole(vectors: NDArray[Any], executor: Executor | None) -> NDArray[Any]:
+def whole(vectors: NDArray[Any] | Held, executor: Executor | None) -> NDArray[Any] | Held:
     """Return vectors as they are: a function for those who need them."""
     return vectors
 
@@ -96,6 +102,9 @@ def stream_vectors(
     ``encode_images``. Begins with the image ``first``, a multiple of the block size.
     """
     remote = engine.remote and not engine.on_device
+    if engine.on_device and not Stores([features], store).of(features).active:
+        yield from _stream_on_device(function, features, images, engine, stages, skip, first)
+        return
     size = block_size(features, remote)
     starts = range(first, len(images), size)
     if remote:
@@ -112,6 +121,30 @@ def stream_vectors(
         images_here = images[start : start + size]
         yield _compute(function, features, start, images_here, engine, part, skip, store)
         stages.add_all(part.seconds.items())
+
+
+def _stream_on_device(
+    function: Function,
+    features: SpatialPyramidFeatures,
+    images: Sequence[Image],
+    engine: Engine,
+    stages: Stages,
+    skip: bool,
+    first: int,
+) -> Iterator[Block]:
+    """Vectors stay on the device, if no store is to keep them."""
+    compile_reading()
+    begin = time.perf_counter()
+    for found in blocks_on_device(features, images, engine, skip, first):
+        start = time.perf_counter()
+        result = None if found.vectors is None else function(found.vectors, engine.threads)
+        used = time.perf_counter() - start
+        done = found.numbers[-1] + 1
+        stages.tell("encoding images", done, len(images))
+        yield Block(
+            found.numbers[0], len(found.numbers), result, found.skipped, found.seconds[1], used
+        )
+    stages.add("encode", time.perf_counter() - begin)
 
 
 def _stream_remote(

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._support.parallel import single_blas_thread
-from .dual import gram_matrix
-from .long import long_gram_matrix
+from .linear import linear_gram
 
 _MOST = 512
 
@@ -31,9 +29,7 @@ def class_alignment(
     """
     members = members[aligned_rows(len(members))]
     X, labels = np.ascontiguousarray(X[members]), labels[members]
-    make_gram = long_gram_matrix if X.dtype == np.float16 else gram_matrix
-    with single_blas_thread():
-        products = _centered(make_gram(X, executor).astype(np.float64))
+    products = _centered(linear_gram(X, executor).astype(np.float64))
     alike = _centered((labels[:, None] == labels).astype(np.float64))
     scale = np.sqrt((products**2).sum() * (alike**2).sum())
     return float((products * alike).sum() / scale) if scale > 0 else 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from .._support.devices import Held
 from .._support.parallel import single_blas_thread
 from .._support.shards import Shards
 from .dual import Floats
@@ -34,7 +35,7 @@ class Crossed(NamedTuple):
 
 def fit_crossed(
     svm: LinearSVM | KernelSVM,
-    X: NDArray[Any] | Shards,
+    X: NDArray[Any] | Shards | Held,
     y: NDArray[Any],
     folds: NDArray[np.int64],
     executor: Executor | None,
@@ -50,7 +51,7 @@ def fit_crossed(
     classes x d numbers and n x d products for each class. ``progress`` is told of vectors
     in shards.
     """
-    sharded = isinstance(X, Shards)
+    sharded = isinstance(X, (Shards, Held))
     gram = None
     if isinstance(svm, LinearSVM) and not svm.fit_intercept and _has_gram(svm, X):
         gram = linear_gram(X, executor)
@@ -77,15 +78,17 @@ def fit_crossed(
     return Crossed(scores, scores.copy() if left is None else left)
 
 
-def _has_gram(svm: LinearSVM, X: NDArray[Any] | Shards) -> bool:
+def _has_gram(svm: LinearSVM, X: NDArray[Any] | Shards | Held) -> bool:
     """True where a machine is trained on the products of all pairs of samples."""
     n, d = X.shape
+    if isinstance(X, Held):
+        return True
     return gram_fits(n, svm.loss) if isinstance(X, Shards) else n <= d
 
 
 def _leave_out(
     svm: LinearSVM,
-    X: NDArray[Any] | Shards,
+    X: NDArray[Any] | Shards | Held,
     y: NDArray[Any],
     gram: Floats,
     sample_weight: ArrayLike | None,

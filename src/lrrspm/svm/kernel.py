@@ -13,6 +13,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, check_non_negative, validate_data
 
 from .. import config
+from .._support.devices import Held
 from .._support.estimators import BaseEstimator, ClassifierMixin, Tags
 from .._support.parallel import single_blas_thread, workers
 from .dual import Floats, GramProducts, solve_dual
@@ -159,6 +160,7 @@ class KernelSVM(ClassifierMixin, BaseEstimator):
     def scores(self, X: ArrayLike, executor: Executor | None = None) -> Floats:
         """``decision_function`` on the threads of an executor."""
         check_is_fitted(self)
+        X = np.asarray(X) if isinstance(X, Held) else X
         samples = validate_data(self, X, dtype=[np.float32, np.float64], order="C", reset=False)
         if self.kernel == "precomputed":
             gram = samples[:, self.support_]

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import config
+from .._support.devices import Accelerator, Held
 from .._support.estimators import BaseEstimator, ClassifierMixin
 from .._support.parallel import single_blas_thread, workers
 from .._support.shards import Shards
@@ -45,9 +46,14 @@ def gram_fits(n: int, loss: str) -> bool:
 
 
 def score_rows(
-    machine: Any, X: NDArray[Any] | Shards, rows: NDArray[np.bool_], executor: Executor | None
+    machine: Any,
+    X: NDArray[Any] | Shards | Held,
+    rows: NDArray[np.bool_],
+    executor: Executor | None,
 ) -> Floats:
     """Return a machine's scores of some rows of X (n, d), a shard at a time."""
+    if isinstance(X, Held):
+        return np.asarray(machine.scores(X, executor)[rows])
     if not isinstance(X, Shards):
         # All rows are not copied: long vectors leave little room.
         return np.asarray(machine.scores(X if rows.all() else X[rows], executor))
@@ -59,8 +65,12 @@ def score_rows(
     return np.concatenate(parts)
 
 
-def linear_gram(X: Floats | Shards, executor: Executor | None) -> Floats:
+def linear_gram(X: Floats | Shards | Held, executor: Executor | None) -> Floats:
     """X X' (n, n) of samples (n, d); of those in half precision or in shards, in float32."""
+    if isinstance(X, Held):
+        return X.gram()
+    if isinstance(executor, Accelerator) and not isinstance(X, Shards) and X.dtype != np.float64:
+        return executor.hold(X).gram()
     with single_blas_thread():
         if isinstance(X, Shards) or X.dtype == np.float16:
             return long_gram_matrix(X, executor)
@@ -174,7 +184,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
     def fit_folds(
         self,
-        X: ArrayLike | Shards,
+        X: ArrayLike | Shards | Held,
         y: ArrayLike,
         folds: NDArray[np.int64] | None,
         executor: Executor | None,
@@ -192,7 +202,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         ``progress`` is called after its passes.
         """
         self.check_parameters()
-        if isinstance(X, Shards):
+        if isinstance(X, (Shards, Held)):
             return self._fit_shards(X, y, folds, executor, sample_weight, tell, gram, progress)
         samples, labels = self._check(X, y)
         half = samples.dtype == np.float16
@@ -207,7 +217,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         if self.fit_intercept:
             samples = np.hstack([samples, np.ones((len(samples), 1), samples.dtype)])
         with single_blas_thread():
-            if gram is None and len(samples) <= samples.shape[1]:
+            if gram is None and self._wants_gram(samples, executor):
                 gram = linear_gram(samples, executor)
             for fold, machine, some in without_folds(self, folds, weights, len(samples), dtype):
                 found, machine.n_iter_ = self._solve(samples, gram, signs, some, seed, executor)
@@ -217,9 +227,14 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
                     tell(fold, machine)
         return self
 
+    def _wants_gram(self, samples: Floats, executor: Executor | None) -> bool:
+        """True where the products of all pairs are fewer than vectors, or a device makes them."""
+        n, d = samples.shape
+        return n <= d or (isinstance(executor, Accelerator) and gram_fits(n, self.loss))
+
     def _fit_shards(
         self,
-        shards: Shards,
+        shards: Shards | Held,
         y: ArrayLike,
         folds: NDArray[np.int64] | None,
         executor: Executor | None,
@@ -228,7 +243,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         gram: Floats | None,
         progress: Progress | None,
     ) -> Self:
-        """``fit_folds`` on vectors in shards."""
+        """``fit_folds`` on vectors in shards, or on a device."""
         n, self.n_features_in_ = shards.shape
         labels = column_or_1d(y)
         if len(labels) != n:
@@ -239,7 +254,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         numbers = np.array([1]) if len(self.classes_) == 2 else np.arange(len(self.classes_))
         start = None
         with single_blas_thread():
-            if gram is None and gram_fits(n, self.loss):
+            if gram is None and (isinstance(shards, Held) or gram_fits(n, self.loss)):
                 gram = linear_gram(shards, executor)
                 gram += np.float32(self.fit_intercept)
             if gram is not None:
@@ -248,6 +263,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
                 if gram is not None:
                     found, machine.n_iter_ = self._solve(shards, gram, signs, some, seed, executor)
                 else:
+                    assert isinstance(shards, Shards)
                     costs = np.full(n, 2 * self.C, np.float32)
                     costs *= 1 if some is None else some
                     found, machine.n_iter_ = primal_weights(
@@ -262,7 +278,7 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
     def _solve(
         self,
-        samples: Floats | Shards,
+        samples: Floats | Shards | Held,
         gram: Floats | None,
         signs: Floats,
         weights: Floats | None,
@@ -271,16 +287,17 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
     ) -> tuple[Floats, int]:
         """Return w of each class, (classes, d), and the passes it took."""
         if gram is None:
-            assert not isinstance(samples, Shards)
+            assert not isinstance(samples, (Shards, Held))
             if self.loss == "squared":
                 return squared_weights(samples, signs, self.C, weights, executor), 1
             betas, n_iter = self.solve_betas(samples, gram, signs, weights, seed, executor)
         else:
             betas, n_iter = self.solve_betas(None, gram, signs, weights, seed, executor)
-        if not isinstance(samples, Shards) and samples.dtype != np.float16:
+        stored = isinstance(samples, (Shards, Held))
+        if not isinstance(samples, (Shards, Held)) and samples.dtype != np.float16:
             return betas @ samples, n_iter
         found = long_weights(betas, samples, executor)
-        if isinstance(samples, Shards) and self.fit_intercept:
+        if stored and self.fit_intercept:
             found = np.hstack([found, betas.sum(axis=1, keepdims=True)])
         return found, n_iter
 
@@ -297,6 +314,13 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
 
         The Gram matrix is enough; samples are read where it is None.
         """
+        if gram is not None and isinstance(executor, Accelerator):
+            costs = np.full(len(gram), float(self.C))
+            costs *= 1 if weights is None else weights
+            squared = self.loss == "squared"
+            solved = executor.solve(gram, signs, costs, squared, self.tol)
+            if solved is not None:
+                return solved[0].astype(gram.dtype), solved[1]
         if self.loss == "squared":
             assert gram is not None
             return squared_betas(gram, signs, self.C, weights), 1
@@ -327,9 +351,12 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
         """Return scores, (n, n_classes), or (n,) for two classes (positive: the second)."""
         return self.scores(X)
 
-    def scores(self, X: ArrayLike, executor: Executor | None = None) -> Floats:
-        """``decision_function`` on the threads of an executor."""
+    def scores(self, X: ArrayLike | Held, executor: Executor | None = None) -> Floats:
+        """``decision_function`` on the threads of an executor, or on its device."""
         check_is_fitted(self)
+        if isinstance(X, Held):
+            scores = X.scores(self.coef_) + self.intercept_
+            return scores[:, 0] if len(self.classes_) == 2 else scores
         samples, _ = self._check(X)
         if np.float16 in (samples.dtype, self.coef_.dtype):
             scores = long_scores(samples, self.coef_, executor) + self.intercept_

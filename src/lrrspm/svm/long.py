@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support.devices import Accelerator, Held
 from .._support.halves import all_finite, in_precision, widen_columns
 from .._support.loops import compiled
 from .._support.parallel import ordered_map
@@ -51,9 +52,13 @@ def long_gram_matrix(
 
 
 def long_weights(
-    betas: Floats, X: NDArray[np.float16] | Shards, executor: Executor | None
+    betas: Floats, X: NDArray[np.float16] | Shards | Held, executor: Executor | None
 ) -> Floats:
     """Return betas X, (classes, d), from coefficients (classes, n)."""
+    if isinstance(executor, Accelerator) and isinstance(X, np.ndarray):
+        X = executor.hold(X)
+    if isinstance(X, Held):
+        return X.weights(betas)
     weights = np.empty((len(betas), X.shape[1]), np.float32)
 
     def block(first: int) -> None:
@@ -87,8 +92,10 @@ def long_scores(X: Floats, weights: Floats, executor: Executor | None) -> Floats
     """Return X W' (n, classes) for X (n, d) and weights W (classes, d), each of any precision.
 
     A row of the result has the same bits whatever other rows there are, which
-    BLAS does not promise.
+    BLAS does not promise, and no device.
     """
+    if isinstance(executor, Accelerator) and X.dtype == np.float16:
+        return executor.hold(X).scores(weights)
 
     def some(start: int) -> NDArray[np.float32]:
         samples = X[start : start + _SAMPLES]

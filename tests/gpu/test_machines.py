@@ -1,0 +1,239 @@
+"""Clusters and support vector machines of a device agree with those of the loops."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from lrrspm import ImageClassifier, LinearSVM, find_images, learn_codebook
+from lrrspm._support.parallel import workers
+from lrrspm.encoders.kmeans import kmeans
+from lrrspm.pipeline import engines, open_engine
+from lrrspm.svm import linear_gram
+from tests.conftest import draw
+
+KINDS = np.float16, np.float32
+
+
+@pytest.fixture
+def accelerator(on_torch):
+    from lrrspm.gpu.executor import DeviceThreads
+
+    return DeviceThreads(None, on_torch)
+
+
+def vectors(n, d, seed=0, classes=5, kind=np.float32):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=n)
+    X = 0.4 * rng.standard_normal((classes, d))[labels] + rng.standard_normal((n, d))
+    return (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(kind), labels
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_products(accelerator, kind):
+    X, _ = vectors(70, 9000, kind=kind)
+    betas = np.random.default_rng(1).standard_normal((3, 70)).astype(np.float32)
+    wide = X.astype(np.float64)
+    held = accelerator.hold(X)
+    assert accelerator.hold(X) is held
+    np.testing.assert_array_equal(np.asarray(held), X)
+    np.testing.assert_allclose(held.gram(), wide @ wide.T, atol=2e-5, rtol=0)
+    np.testing.assert_allclose(held.weights(betas), betas @ wide, atol=2e-5, rtol=0)
+    np.testing.assert_allclose(held.scores(betas @ wide), wide @ (betas @ wide).T, atol=1e-4)
+
+
+def test_a_matrix_is_filled_in_order(accelerator):
+    X, _ = vectors(20, 30, kind=np.float16)
+    matrix = accelerator.make_room(20, 30, np.float16)
+    for part in (X[:7], X[7:]):
+        assert matrix.append(accelerator.hold(part)) == len(part)
+    np.testing.assert_array_equal(np.asarray(matrix), X)
+    with pytest.raises(ValueError, match="more than the 20 rows"):
+        matrix.append(accelerator.hold(X))
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("weight", [None, "balanced"])
+@pytest.mark.parametrize("loss", ["squared_hinge", "squared"])
+def test_machines(accelerator, loss, weight, classes):
+    X, y = vectors(120, 300, classes=classes)
+    new = {"loss": loss, "class_weight": weight, "tol": 1e-7, "random_state": 0}
+    here, there = LinearSVM(**new).fit(X, y), LinearSVM(**new).fit_on(X, y, accelerator)
+    np.testing.assert_allclose(there.coef_, here.coef_, atol=2e-3 * np.abs(here.coef_).max())
+    new["tol"] = 1e-4  # the default: both are this close to the solution
+    there = LinearSVM(**new).fit_on(accelerator.hold(X), y, accelerator)
+    scores = here.decision_function(X)
+    np.testing.assert_allclose(there.decision_function(X), scores, atol=0.02)
+    np.testing.assert_array_equal(there.predict(X), here.predict(X))
+
+
+def test_more_samples_than_columns(accelerator):
+    """On the CPU weights are updated there; on a device products of all pairs are quick."""
+    X, y = vectors(300, 40)
+    here, there = (LinearSVM(tol=1e-7).fit_on(X, y, one) for one in (None, accelerator))
+    np.testing.assert_allclose(there.coef_, here.coef_, atol=2e-3 * np.abs(here.coef_).max())
+
+
+def test_a_class_is_done_at_its_duality_gap(accelerator):
+    """Primal less dual objective, by their definitions."""
+    import torch
+
+    from lrrspm.gpu.machines import solve_hinge
+
+    X, y = vectors(150, 60)
+    gram = torch.from_numpy(X.astype(np.float64) @ X.T)
+    signs = torch.from_numpy(np.where(y == np.arange(5)[:, None], 1.0, -1.0))
+    costs = torch.full((150,), 10.0, dtype=torch.float64)
+    for tol in (1e-2, 1e-6):
+        betas, steps = solve_hinge(gram, signs, costs, tol, at_once=2)
+        slacks = (1 - signs * (betas @ gram)).clamp_min(0)
+        primal = 0.5 * (betas * (betas @ gram)).sum(1) + (costs * slacks**2).sum(1)
+        alphas = 2 * costs * slacks
+        own = signs * alphas
+        dual = alphas.sum(1) - 0.5 * (own * (own @ gram)).sum(1) - (alphas**2 / (4 * costs)).sum(1)
+        assert (dual <= primal * (1 + 1e-12)).all()
+        assert (primal - dual <= tol * primal).all()
+        assert 0 < steps < 30
+
+
+def test_samples_without_weight_do_not_count(accelerator):
+    X, y = vectors(80, 200)
+    weights = np.where(np.arange(80) < 60, 1.0, 0.0)
+    there = LinearSVM(tol=1e-6).fit_on(X, y, accelerator, weights)
+    alone = LinearSVM(tol=1e-6).fit_on(X[:60], y[:60], accelerator)
+    np.testing.assert_allclose(there.coef_, alone.coef_, atol=1e-4)
+
+
+def test_without_room_the_host_solves(accelerator, monkeypatch):
+    X, y = vectors(80, 200)
+    expected = LinearSVM(random_state=0).fit(X, y).coef_
+    monkeypatch.setattr(type(accelerator), "has_room", lambda *_: False)
+    assert accelerator.make_room(3, 4, np.float16) is None
+    found = LinearSVM(random_state=0).fit_on(X, y, accelerator).coef_
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(5000, 64, 40), (3000, 20, 7), (600, 128, 300)])
+def test_codebooks(accelerator, monkeypatch, n, m, k):
+    from lrrspm.gpu import executor
+
+    values = np.random.default_rng(0).random((n, m), dtype=np.float32) ** 3
+    here = learn_codebook(values, k, 0)
+    assert accelerator.cluster(values, k) is None  # small ones keep their bits
+    np.testing.assert_array_equal(kmeans(values, k, 0, accelerator), here)
+    monkeypatch.setattr(executor, "LEAST_CLUSTERED", 0)
+    there = kmeans(values, k, 0, accelerator)
+    np.testing.assert_allclose(there, here, atol=1e-4)
+    np.testing.assert_array_equal(kmeans(values, k, 0, accelerator), there)
+
+
+def test_empty_clusters_take_the_farthest_rows(on_torch):
+    from lrrspm.gpu.clustering import DeviceRows
+
+    values = np.zeros((6, 3), np.float32)
+    values[4], values[5] = 5, 1
+    found = DeviceRows(values, on_torch).nearest(np.zeros((2, 3), np.float32))
+    assert found.counts.tolist() == [6, 0]  # the first of equally near ones
+    assert found.total == 78
+    assert found.farthest(4).tolist() == [4, 5]
+    np.testing.assert_array_equal(found.sums[0], [6, 6, 6])
+
+
+def test_gram_matrix_of_half_precision(accelerator):
+    X, _ = vectors(40, 5000, kind=np.float16)
+    np.testing.assert_allclose(linear_gram(X, accelerator), linear_gram(X, None), atol=2e-5)
+
+
+@pytest.mark.parametrize("method", ["fast", "balanced", "best"])
+def test_vectors_stay_on_the_device(device, image_folder, monkeypatch, method, tmp_path):
+    """The same model, whether vectors come back to the host, or do not fit there."""
+    paths, labels = find_images(image_folder)
+    given = {"method": method, "n_samples": 2000, "random_state": 0, "device": device}
+    back = ImageClassifier(**given).fit(paths, labels)
+    scores = back.decision_function(paths)
+    monkeypatch.setattr("lrrspm.training.MEMORY", 0)
+    held = ImageClassifier(**given).fit(paths, labels)
+    np.testing.assert_allclose(held.decision_function(paths), scores, rtol=0, atol=5e-3)
+    stored = ImageClassifier(**given, cache=tmp_path).fit(paths, labels)  # comes to the host
+    np.testing.assert_allclose(stored.decision_function(paths), scores, rtol=0, atol=5e-3)
+    calibrated = ImageClassifier(**given).fit(paths, labels)
+    folds = np.arange(len(paths)) % 3
+    with open_engine(1, None, device) as engine:
+        crossed = [
+            calibrated.fit_svm(X, np.array(labels), engine, folds)
+            for matrix in [calibrated.features_.transform(paths)]
+            for X in (matrix, engine.threads.hold(matrix))
+        ]
+    np.testing.assert_allclose(crossed[0].scores, crossed[1].scores, rtol=0, atol=5e-3)
+
+
+def test_many_files_are_read_by_processes(device, image_folder, monkeypatch, reads):
+    paths, labels = find_images(image_folder)
+    model = ImageClassifier(method="fast", n_samples=2000, random_state=0, n_jobs=2, device=device)
+    expected = model.fit(paths, labels).decision_function(paths)
+    reads.clear()
+    monkeypatch.setattr(engines, "MANY", 1)
+    np.testing.assert_array_equal(model.fit(paths, labels).decision_function(paths), expected)
+    assert not reads  # in this process
+
+
+def test_arrays_are_not_sent_to_processes(device):
+    rng = np.random.default_rng(0)
+    arrays = [draw(kind, rng) for kind in ("across", "along") for _ in range(3)]
+    with open_engine(2, None, device) as engine:
+        assert engine.readers is not None
+        assert not engine._reads_apart(arrays * 1000)
+        assert engine._reads_apart(["a.png"] * engines.MANY)
+
+
+def test_threads_run_beside_the_device(on_torch):
+    from lrrspm.gpu.executor import DeviceThreads
+
+    with ThreadPoolExecutor(2) as pool:
+        for threads in (None, pool):
+            assert list(DeviceThreads(threads, on_torch).map(abs, [-1, 2])) == [1, 2]
+    with pytest.raises(ZeroDivisionError):
+        DeviceThreads(None, on_torch).submit(lambda: 1 / 0).result()
+    with workers(1) as none:
+        assert none is None
+
+
+SCRIPT = """
+import sys
+import torch
+from lrrspm.gpu import products
+
+torch.manual_seed(0)
+for n, m, k in ((300, 128, 200), (70, 20, 7), (33, 62, 130)):
+    values = torch.rand(n, m, device=sys.argv[1]) ** 3
+    values[-1] = values[0]
+    centers = values[torch.randperm(n)[:k]].clone()
+    exact = values.double() @ centers.double().T - 0.5 * centers.double().square().sum(1)
+    found, scores = products.nearest(values, centers)
+    torch.testing.assert_close(scores.double(), exact.amax(1), rtol=0, atol=1e-6)
+    best = exact.gather(1, found.long()[:, None])[:, 0]
+    assert (best >= exact.amax(1) - 1e-6).all()
+    rough, _ = products.nearest(values, centers, parts=1)
+    assert (exact.gather(1, rough.long()[:, None])[:, 0] >= exact.amax(1) - 1e-2).all()
+    counts = torch.bincount(found.long(), minlength=len(centers))
+    starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+    sums = products.sums_of_rows(values, torch.argsort(found.long(), stable=True), starts)
+    expected = torch.zeros(len(centers), m, dtype=torch.float64, device=values.device)
+    expected.index_add_(0, found.long(), values.double())
+    torch.testing.assert_close(sums, expected)
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_kernels(device):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="Triton is not installed")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    interpreted = {"TRITON_INTERPRET": "1"} if device == "cpu" else {}
+    subprocess.run(
+        [sys.executable, "-c", SCRIPT, device], env={**os.environ, **interpreted}, check=True
+    )
