@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lrrspm import ImageClassifier, LinearSVM, find_images, learn_codebook
+from lrrspm._support.devices import Accelerator
 from lrrspm._support.parallel import workers
 from lrrspm.encoders.kmeans import kmeans
 from lrrspm.pipeline import engines, open_engine
@@ -161,13 +163,15 @@ def test_vectors_stay_on_the_device(device, image_folder, monkeypatch, method, t
     np.testing.assert_allclose(stored.decision_function(paths), scores, rtol=0, atol=5e-3)
     calibrated = ImageClassifier(**given).fit(paths, labels)
     folds = np.arange(len(paths)) % 3
+    matrix = calibrated.features_.transform(paths)
+    scores: Any = []
     with open_engine(1, None, device) as engine:
-        crossed = [
-            calibrated.fit_svm(X, np.array(labels), engine, folds)
-            for matrix in [calibrated.features_.transform(paths)]
-            for X in (matrix, engine.threads.hold(matrix))
-        ]
-    np.testing.assert_allclose(crossed[0].scores, crossed[1].scores, rtol=0, atol=5e-3)
+        assert isinstance(engine.threads, Accelerator)
+        for X in (matrix, engine.threads.hold(matrix)):
+            crossed = calibrated.fit_svm(X, np.array(labels), engine, folds)
+            assert crossed is not None
+            scores.append(crossed.scores)
+    np.testing.assert_allclose(*scores, rtol=0, atol=5e-3)
 
 
 def test_many_files_are_read_by_processes(device, image_folder, monkeypatch, reads):
@@ -203,6 +207,7 @@ def test_threads_run_beside_the_device(on_torch):
 
 SCRIPT = """
 import sys
+from typing import Any
 import torch
 from lrrspm.gpu import products
 

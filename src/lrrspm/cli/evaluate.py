@@ -127,6 +127,7 @@ def evaluate(
     from ..evaluation import evaluate_all
     from ..evaluation.record import describe_data, describe_predictions, describe_splits
     from ..methods import METHODS
+    from ..pipeline import open_engine
 
     names = list(METHODS) if method == ALL else [method]
     classifiers = make_classifiers(
@@ -148,14 +149,16 @@ def evaluate(
     with progress() as listener:
         stages = Stages(listener)
         store = next(iter(classifiers.values())).store()
-        groups = keep_together(images, folder, group, near_copies, jobs, stages, store, engine)
-        results = evaluate_all(
-            paths, labels, list(classifiers.values()), train_per_class, splits, shared_codebook,
-            seed, stages, most_skipped(on_error), groups=groups, tests=tests if given else None,
-            # Class weights work by thresholds, too, which calibration finds.
-            calibrate=predictions is not None or report is not None or class_weight is not None,
-            store=store,
-        )  # fmt: skip
+        with open_engine(jobs, engine, device) as opened:
+            groups = keep_together(images, folder, group, near_copies, jobs, stages, store, opened)
+            results = evaluate_all(
+                paths, labels, list(classifiers.values()), train_per_class, splits,
+                shared_codebook, seed, stages, most_skipped(on_error), opened, groups,
+                tests if given else None,
+                # Class weights work by thresholds, too, which calibration finds.
+                calibrate=predictions is not None or report is not None or class_weight is not None,
+                store=store,
+            )  # fmt: skip
         by_name = dict(zip(names, results, strict=True))
         skipped = results[0].skipped
         write_predictions(predictions, by_name, paths, labels)

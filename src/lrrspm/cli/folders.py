@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..cache import FeatureStore
     from ..evaluation import Groups
     from ..images import Labeled
+    from ..pipeline import Engine
 
 
 def find_training(folder: Path, path_column: str | None, label_column: str | None) -> Labeled:
@@ -36,7 +37,7 @@ def keep_together(
     jobs: int,
     stages: Stages,
     store: FeatureStore,
-    engine: str = config.ENGINE,
+    engine: str | Engine = config.ENGINE,
 ) -> Groups | None:
     """Return which images belong on one side of a split, if any do; warn of those on both.
 
