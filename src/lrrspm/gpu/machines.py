@@ -187,8 +187,15 @@ def _newton(
     gram: torch.Tensor, signs: torch.Tensor, costs: torch.Tensor, active: torch.Tensor
 ) -> torch.Tensor:
     """Solve (K + diag(1 / 2 c)) b = y over each class's active samples; others have b = 0."""
-    systems = gram * active[:, :, None] * active[:, None, :]
-    diagonal = torch.where(active, 1 / (2 * costs), 1.0)
+    if bool(active.all()):  # as in the first step: one system for all classes
+        return solve_squared(gram, signs, costs)[0]
+    count = int(active.sum(1).max())
+    order = torch.argsort(active.byte(), descending=True, stable=True)[:, :count]
+    on = active.gather(1, order)
+    systems = gram[order[:, :, None], order[:, None, :]]
+    systems *= on[:, :, None] & on[:, None, :]
+    diagonal = torch.where(on, 1 / (2 * costs[order]), 1.0)
     systems.diagonal(dim1=1, dim2=2).add_(diagonal)
-    factors = torch.linalg.cholesky(systems)
-    return torch.cholesky_solve((signs * active)[:, :, None], factors)[:, :, 0]
+    targets = signs.gather(1, order) * on
+    found = torch.cholesky_solve(targets[:, :, None], torch.linalg.cholesky(systems))[:, :, 0]
+    return torch.zeros_like(signs).scatter_(1, order, found)
