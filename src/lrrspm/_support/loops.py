@@ -50,8 +50,8 @@ def reciprocal(value: np.float32) -> np.float32:
     """Return 1 / value.
 
     For loops with the freedom "reassoc": were the quotient their own, LLVM would turn products
-    with it into quotients, one division for each. This one has no freedom, so that it is the
-    same number wherever LLVM puts it.
+    with it into quotients, one division for each. Not inline, so that it keeps out of those
+    freedoms; a single division is the same number wherever LLVM puts it.
     """
     return np.float32(1) / value
 
