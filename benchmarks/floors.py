@@ -32,7 +32,7 @@ from lrrspm.channels import Channel
 from lrrspm.descriptors import LBP, LocalDescriptors, RootSIFT
 from lrrspm.descriptors.base import PatchGrid
 from lrrspm.descriptors.root_sift import gaussian_taps
-from lrrspm.descriptors.sift import bin_weights
+from lrrspm.descriptors.shared_bins import shared_axis
 from lrrspm.encoders import BLOCK
 
 from ._measure import data_folder, figure, measure, show
@@ -144,11 +144,12 @@ def _describe(
         grid = PatchGrid(image.shape, size, step)
         patches = grid.nx * grid.ny
         if isinstance(descriptor, RootSIFT):
-            _, first, last = bin_weights(size)
-            rows = int((last - first).sum())
             taps = len(gaussian_taps(0.6 * (size / 16) ** 0.5)) if size > 16 else 0
             pixel = max(4 * taps - 2, 0) + 35  # smoothing, orientation maps
-            bins = rows * 8 * width * grid.ny + rows * 32 * patches  # along y, then x
+            down, across = shared_axis(grid.ny, step, size), shared_axis(grid.nx, step, size)
+            rows = len(down.triangle) * 8
+            bins = rows * width * down.counts.sum()
+            bins += rows * across.counts.sum() * (down.counts * down.n_parts).sum()
             normalize = 3 * 128 * patches
             clock.count(stage, sum=height * width * pixel + bins + normalize, root=128 * patches)
         else:

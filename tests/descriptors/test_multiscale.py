@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lrrspm import config
 from lrrspm.descriptors import LBP, OpponentSIFT, RootSIFT
 from lrrspm.descriptors.root_sift import smoothed
+from lrrspm.descriptors.shared_bins import shares_bins
 from lrrspm.descriptors.sift import raw_sift
 from lrrspm.images import resize
 from tests import naive
@@ -22,20 +24,44 @@ def test_smoothing(sigma):
     np.testing.assert_allclose(smoothed(pixels, sigma), naive.smoothed(pixels, sigma), atol=1e-6)
 
 
-@pytest.mark.parametrize("patch_size", [16, 24, 32])
-def test_root_sift_is_normalized_sift_of_the_smoothed_image(patch_size):
-    pixels = image(1)
+@pytest.mark.parametrize(
+    ("patch_size", "step"),
+    # Patches 5 apart share no bins, the others do, in all ways that there are.
+    [
+        (16, 5),
+        (24, 5),
+        (16, 4),
+        (4, 1),
+        (36, 6),
+        (24, 6),
+        (32, 8),
+        (24, 4),
+        (48, 8),
+        (36, 1),
+        (28, 7),
+    ],
+)
+@pytest.mark.parametrize("shape", [(52, 61), (70, 52), (40, 40)])
+def test_root_sift_is_normalized_sift_of_the_smoothed_image(patch_size, step, shape):
+    pixels = image(1, *shape)
     pixels[:30, :30] = 0.5  # flat patches are normalized too
-    found = RootSIFT((patch_size,), (5,)).describe(pixels)
+    found = RootSIFT((patch_size,), (step,)).describe(pixels)
     sigma = 0.6 * (patch_size / 16) ** 0.5
-    seen = naive.smoothed(pixels, sigma) if patch_size > 16 else pixels
-    raw = raw_sift(seen.astype(np.float32), 5, patch_size)
+    padded = RootSIFT.pad(pixels, patch_size)
+    seen = naive.smoothed(padded, sigma) if patch_size > 16 else padded
+    raw = raw_sift(seen.astype(np.float32), step, patch_size)
     expected = np.array([naive.root_normalized(one.astype(float)) for one in raw.values])
     strong = np.linalg.norm(raw.values, axis=1) > 1e-3
     # Roots make much of rounding near 0, squares do not.
     np.testing.assert_allclose(found.values[strong] ** 2, expected[strong] ** 2, atol=1e-6)
     np.testing.assert_array_equal(found.x, raw.x)
     assert set(found.size) == {patch_size}
+
+
+def test_presets_share_bins():
+    assert all(map(shares_bins, config.STEPS, config.PATCH_SIZES))
+    assert all(map(shares_bins, config.OPPONENT_STEPS, config.OPPONENT_PATCH_SIZES))
+    assert not shares_bins(5, 16)
 
 
 def test_sizes_come_one_after_another():

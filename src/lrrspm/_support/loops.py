@@ -45,6 +45,17 @@ def compiled(*fastmath: str, inline: bool = False) -> Callable[[F], F]:
     return decorate
 
 
+@compiled()
+def reciprocal(value: np.float32) -> np.float32:
+    """Return 1 / value.
+
+    For loops with the freedom "reassoc": were the quotient their own, LLVM would turn products
+    with it into quotients, one division for each. Not inline, so that it keeps out of those
+    freedoms; a single division is the same number wherever LLVM puts it.
+    """
+    return np.float32(1) / value
+
+
 _LOWEST = np.int32(-(2**31))
 _MASK = np.int32(2**31 - 1)
 

@@ -62,20 +62,28 @@ class PatchGrid(NamedTuple):
     def ny(self) -> int:
         return (self.shape[0] - self.size) // self.step + 1
 
+    @property
+    def n_patches(self) -> int:
+        return self.nx * self.ny
+
     def place(self, values: NDArray[np.float32]) -> LocalDescriptors:
         """Add places to the values (ny * nx, m) of the patches, row by row."""
-        center = (self.size - 1) / 2
-        xs = np.arange(self.nx, dtype=np.float32) * self.step + np.float32(self.left + center)
-        ys = np.arange(self.ny, dtype=np.float32) * self.step + np.float32(self.top + center)
-        x, y = np.tile(xs, self.ny), np.repeat(ys, self.nx)
-        sides = np.full(len(values), self.size, np.float32)
-        return LocalDescriptors(values, x, y, sides, self.shape[1], self.shape[0])
+        return placed(values, [self])
 
 
-def joined(found: Sequence[LocalDescriptors]) -> LocalDescriptors:
-    """Put descriptors of one image one after another."""
-    values, x, y, size = (np.concatenate([one[i] for one in found]) for i in range(4))
-    return LocalDescriptors(values, x, y, size, found[0].width, found[0].height)
+def placed(values: NDArray[np.float32], grids: Sequence[PatchGrid]) -> LocalDescriptors:
+    """Add places to the values (n, m) of the patches of grids, one grid after another."""
+    x, y, size = np.empty((3, len(values)), np.float32)
+    start = 0
+    for grid in grids:
+        own, shape = slice(start, start + grid.n_patches), (grid.ny, grid.nx)
+        center = (grid.size - 1) / 2
+        x[own].reshape(shape)[:] = np.arange(grid.nx) * grid.step + (grid.left + center)
+        y[own].reshape(shape).T[:] = np.arange(grid.ny) * grid.step + (grid.top + center)
+        size[own] = grid.size
+        start = own.stop
+    height, width = grids[0].shape[:2]
+    return LocalDescriptors(values, x, y, size, width, height)
 
 
 class Descriptor(BaseEstimator):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from .. import config
 from .._support.loops import compiled
-from .base import Descriptor, LocalDescriptors, PatchGrid, joined
+from .base import Descriptor, LocalDescriptors, PatchGrid, placed
 
 N_PATTERNS = 59
 """58 uniform patterns of eight signs, and one bin for all others."""
@@ -74,12 +74,18 @@ class LBP(Descriptor):
         """Describe the patches of a gray image, all sizes one after another."""
         self.check_parameters()
         image = self.pad(pixels, max(self.patch_sizes))
-        found = []
-        for size, step, radius in zip(self.patch_sizes, self.steps, self.radii, strict=True):
-            grid = PatchGrid(image.shape, size, step)
-            blocks = _block_histograms(image, radius, step, grid.left, grid.top, BINS)
-            found.append(grid.place(_sum_cells(blocks, size // 2 // step, grid.nx, grid.ny)))
-        return joined(found)
+        grids = [
+            PatchGrid(image.shape, int(size), int(step))
+            for size, step in zip(self.patch_sizes, self.steps, strict=True)
+        ]
+        values = np.empty((sum(grid.n_patches for grid in grids), self.n_values), np.float32)
+        start = 0
+        for grid, radius in zip(grids, self.radii, strict=True):
+            part = values[start : start + grid.n_patches]
+            blocks = _block_histograms(image, radius, grid.step, grid.left, grid.top, BINS)
+            _sum_cells(blocks, grid.size // 2 // grid.step, grid.nx, grid.ny, part)
+            start += grid.n_patches
+        return placed(values, grids)
 
 
 def _uniform_bins() -> NDArray[np.uint8]:
@@ -155,8 +161,10 @@ def _block_histograms(
 
 
 @compiled("contract", "reassoc")
-def _sum_cells(blocks: NDArray[np.float32], cell: int, nx: int, ny: int) -> NDArray[np.float32]:
-    """Descriptors (ny * nx, 236) from block histograms.
+def _sum_cells(
+    blocks: NDArray[np.float32], cell: int, nx: int, ny: int, out: NDArray[np.float32]
+) -> None:
+    """Fill out (ny * nx, 236) with descriptors from block histograms.
 
     Neighboring patches share cells, so each cell is summed once, cell^2 * 59 additions,
     and has its roots taken once: sqrt(h / t) = sqrt(h) / sqrt(t). A patch costs 236 products.
@@ -177,7 +185,6 @@ def _sum_cells(blocks: NDArray[np.float32], cell: int, nx: int, ny: int) -> NDAr
                 total += target[j]
                 target[j] = np.sqrt(target[j])
             totals[y, x] = total
-    out = np.empty((ny * nx, 4 * n), np.float32)
     for gy in range(ny):
         for gx in range(nx):
             above, below = totals[gy], totals[gy + cell]
@@ -188,4 +195,3 @@ def _sum_cells(blocks: NDArray[np.float32], cell: int, nx: int, ny: int) -> NDAr
                 target = out[gy * nx + gx, part * n : (part + 1) * n]
                 for j in range(n):
                     target[j] = source[j] * scale
-    return out

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .. import config
 from .._support.loops import compiled
-from .base import Descriptor, LocalDescriptors, PatchGrid, joined
+from .base import Descriptor, LocalDescriptors, PatchGrid, placed
 from .sift import check_grids
 
 N_CELLS = 4
@@ -56,13 +56,18 @@ class LocalColor(Descriptor):
         self.check_parameters()
         image = self.pad(pixels, max(self.patch_sizes))
         sums = _integrals(image)
-        found = []
-        for size, step in zip(self.patch_sizes, self.steps, strict=True):
-            grid = PatchGrid(image.shape, int(size), int(step))
+        grids = [
+            PatchGrid(image.shape, int(size), int(step))
+            for size, step in zip(self.patch_sizes, self.steps, strict=True)
+        ]
+        values = np.empty((sum(grid.n_patches for grid in grids), self.n_values), np.float32)
+        start = 0
+        for grid in grids:
+            part = values[start : start + grid.n_patches]
             cell = grid.size // N_CELLS
-            values = _statistics(sums, cell, grid.step, grid.left, grid.top, grid.nx, grid.ny)
-            found.append(grid.place(values))
-        return joined(found)
+            _statistics(sums, cell, grid.step, grid.left, grid.top, grid.nx, grid.ny, part)
+            start += grid.n_patches
+        return placed(values, grids)
 
 
 @compiled()
@@ -90,10 +95,16 @@ def _integrals(image: NDArray[np.float32]) -> NDArray[np.float64]:
 
 @compiled()
 def _statistics(
-    sums: NDArray[np.float64], cell: int, step: int, left: int, top: int, nx: int, ny: int
-) -> NDArray[np.float32]:
-    """Descriptors (ny * nx, 96): 24 additions and three roots per cell."""
-    out = np.empty((ny * nx, 6 * N_CELLS * N_CELLS), np.float32)
+    sums: NDArray[np.float64],
+    cell: int,
+    step: int,
+    left: int,
+    top: int,
+    nx: int,
+    ny: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Fill out (ny * nx, 96) with descriptors: 24 additions and three roots per cell."""
     scale = 1 / (cell * cell)
     for gy in range(ny):
         for gx in range(nx):
@@ -108,4 +119,3 @@ def _statistics(
                     square = (d[j + 3] - c[j + 3] - b[j + 3] + a[j + 3]) * scale
                     v[6 * part + j] = mean
                     v[6 * part + 3 + j] = np.sqrt(max(square - mean * mean, 0.0))
-    return out

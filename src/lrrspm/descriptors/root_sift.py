@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import config
-from .._support.loops import compiled
-from .base import Descriptor, LocalDescriptors, joined
-from .sift import N_VALUES, check_grids, raw_sift
+from .._support.loops import compiled, reciprocal
+from .base import Descriptor, LocalDescriptors, PatchGrid, placed
+from .shared_bins import shares_bins, sum_bands
+from .sift import N_BINS, N_VALUES, check_grids, raw_sift
 
 FLAT = np.float32(1e-6)
 
@@ -54,33 +55,23 @@ class RootSIFT(Descriptor):
     def describe(self, pixels: NDArray[np.float32]) -> LocalDescriptors:
         """Describe the patches of an image, all sizes one after another."""
         self.check_parameters()
-        planes = self._planes(pixels)
         side = max(self.patch_sizes)
-        planes = [self.pad(plane, side) for plane in planes]
-        return joined(
-            [
-                self._one_size(planes, patch_size, step)
-                for patch_size, step in zip(self.patch_sizes, self.steps, strict=True)
-            ]
-        )
+        planes = [self.pad(plane, side) for plane in self._planes(pixels)]
+        grids = [
+            PatchGrid(planes[0].shape, int(size), int(step))
+            for size, step in zip(self.patch_sizes, self.steps, strict=True)
+        ]
+        values = np.empty((sum(grid.n_patches for grid in grids), self.n_values), np.float32)
+        start = 0
+        for grid in grids:
+            part = values[start : start + grid.n_patches]
+            for i, plane in enumerate(planes):
+                _describe_plane(plane, grid, part, i * N_VALUES)
+            start += grid.n_patches
+        return placed(values, grids)
 
     def _planes(self, pixels: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         return [pixels]
-
-    def _one_size(
-        self, planes: list[NDArray[np.float32]], patch_size: int, step: int
-    ) -> LocalDescriptors:
-        found = []
-        for plane in planes:
-            smooth = plane
-            if patch_size > 16:
-                smooth = smoothed(plane, 0.6 * (patch_size / 16) ** 0.5)
-            one = raw_sift(smooth, step, patch_size)
-            _root_normalize(one.values)
-            found.append(one)
-        if len(found) == 1:
-            return found[0]
-        return found[0]._replace(values=np.concatenate([one.values for one in found], axis=1))
 
 
 class OpponentSIFT(RootSIFT):
@@ -115,6 +106,21 @@ class OpponentSIFT(RootSIFT):
         return [np.ascontiguousarray(first), np.ascontiguousarray(second)]
 
 
+def _describe_plane(
+    plane: NDArray[np.float32], grid: PatchGrid, values: NDArray[np.float32], first: int
+) -> None:
+    """Write RootSIFT of one plane into 128 columns of values."""
+    if grid.size > 16:
+        plane = smoothed(plane, 0.6 * (grid.size / 16) ** 0.5)
+    if not shares_bins(grid.step, grid.size):
+        values[:, first : first + N_VALUES] = raw_sift(plane, grid.step, grid.size).values
+        _root_normalize(values, 0, len(values), first)
+        return
+    bands, down, across = sum_bands(plane, grid)
+    numbers = values.view(np.float64), bands.view(np.float64)
+    _gather(values, first, *numbers, down.bands, down.shifts, across.bands, across.shifts, grid.nx)
+
+
 def smoothed(image: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
     """Smooth an image (h, w) with a Gaussian, cut at three deviations, borders repeated."""
     return _smooth(image, gaussian_taps(sigma))
@@ -130,53 +136,94 @@ def gaussian_taps(sigma: float) -> NDArray[np.float32]:
 
 @compiled("contract")
 def _smooth(image: NDArray[np.float32], taps: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Columns, then rows: 4 reach + 2 multiply-adds per pixel."""
+    """Columns, then rows: 4 reach + 2 operations per pixel, two taps in a pass."""
     height, width = image.shape
     reach = taps.size - 1
     out = np.empty_like(image)
     padded = np.empty(width + 2 * reach, np.float32)
     row = padded[reach : reach + width]
+    tap0 = taps[0]
     for y in range(height):
-        center = image[y]
-        for x in range(width):
-            row[x] = taps[0] * center[x]
-        for t in range(1, reach + 1):
-            above, below = image[max(y - t, 0)], image[min(y + t, height - 1)]
-            tap = taps[t]
-            for x in range(width):
-                row[x] += tap * (above[x] + below[x])
-        for t in range(reach):
-            padded[t] = row[0]
-            padded[reach + width + t] = row[width - 1]
-        target = out[y]
-        for x in range(width):
-            target[x] = taps[0] * padded[x + reach]
-        for t in range(1, reach + 1):
-            tap = taps[t]
-            before, after = padded[reach - t :], padded[reach + t :]
-            for x in range(width):
-                target[x] += tap * (before[x] + after[x])
+        for axis in range(2):
+            center, target = (image[y], row) if axis == 0 else (row, out[y])
+            if reach % 2:
+                a = image[max(y - 1, 0)] if axis == 0 else padded[reach - 1 :]
+                b = image[min(y + 1, height - 1)] if axis == 0 else padded[reach + 1 :]
+                tap1 = taps[1]
+                for x in range(width):
+                    target[x] = tap0 * center[x] + tap1 * (a[x] + b[x])
+            else:
+                for x in range(width):
+                    target[x] = tap0 * center[x]
+            for t in range(1 + reach % 2, reach, 2):
+                if axis == 0:
+                    a, b = image[max(y - t, 0)], image[min(y + t, height - 1)]
+                    c, d = image[max(y - t - 1, 0)], image[min(y + t + 1, height - 1)]
+                else:
+                    a, b = padded[reach - t :], padded[reach + t :]
+                    c, d = padded[reach - t - 1 :], padded[reach + t + 1 :]
+                tap1, tap2 = taps[t], taps[t + 1]
+                for x in range(width):
+                    target[x] += tap1 * (a[x] + b[x]) + tap2 * (c[x] + d[x])
+            if axis == 0:
+                padded[:reach] = row[0]
+                padded[reach + width :] = row[width - 1]
     return out
 
 
-@compiled("contract", "reassoc")
-def _root_normalize(values: NDArray[np.float32]) -> None:
-    """Normalize, clip, normalize, take roots, in place: four passes over 128 values each."""
-    one, limit, zero = np.float32(1), np.float32(0.2), np.float32(0)
-    for i in range(values.shape[0]):
-        v = values[i]
+@compiled("contract", "reassoc", inline=True)
+def _normalize_rows(values: NDArray[np.float32], start: int, stop: int, first: int) -> None:
+    """Normalize, clip, normalize, take roots of 128 columns, in place, in three passes."""
+    limit, zero = np.float32(0.2), np.float32(0)
+    for i in range(start, stop):
+        v = values[i, first : first + N_VALUES]
         square = zero
-        for j in range(v.size):
+        for j in range(N_VALUES):
             square += v[j] * v[j]
         if square <= FLAT:
             v[:] = 0
             continue
-        scale = one / np.sqrt(square)
+        scale = reciprocal(np.sqrt(square))
         total = zero
-        for j in range(v.size):
+        for j in range(N_VALUES):
             v[j] = min(v[j] * scale, limit)
             total += v[j]
         # The second l2 norm cancels: the values are divided by their sum.
-        scale = one / total
-        for j in range(v.size):
+        scale = reciprocal(total)
+        for j in range(N_VALUES):
             v[j] = np.sqrt(v[j] * scale)
+
+
+@compiled("contract", "reassoc")
+def _root_normalize(values: NDArray[np.float32], start: int, stop: int, first: int) -> None:
+    _normalize_rows(values, start, stop, first)
+
+
+@compiled("contract", "reassoc")
+def _gather(
+    values: NDArray[np.float32],
+    first: int,
+    out: NDArray[np.float64],
+    bands: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    row_shifts: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    column_shifts: NDArray[np.int64],
+    nx: int,
+) -> None:
+    """Put the bins of each patch side by side and normalize, one row of patches at a time.
+
+    128 numbers per patch are copied as 64 doubles: out is a view of values.
+    """
+    for gy in range(values.shape[0] // nx):
+        for xbin in range(N_BINS):
+            for ybin in range(N_BINS):
+                run = bands[rows[ybin], gy + row_shifts[ybin], columns[xbin]]
+                run = run[4 * column_shifts[xbin] :]
+                column = first // 2 + 4 * (ybin + 4 * xbin)
+                for gx in range(nx):
+                    source, target = run[4 * gx : 4 * gx + 4], out[gy * nx + gx]
+                    target = target[column : column + 4]
+                    for a in range(4):
+                        target[a] = source[a]
+        _normalize_rows(values, gy * nx, gy * nx + nx, first)

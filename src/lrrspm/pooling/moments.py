@@ -128,9 +128,8 @@ class MomentPooling(Pooling):
         slope, bend = self._scales()
         inverse: Any = 1 / self.deviations_**2  # NumPy types it as float64
         for grid in pyramid.grids():
-            _center_moments(
-                *state, grid.parents, self.means_, slope, inverse, bend[:, 0], out[grid.rows]
-            )
+            parts = (self.means_, slope, inverse, bend[:, 0])
+            _center_moments(*state, grid.parents, *parts, out[grid.rows])
         return out
 
     def _scales(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -240,27 +239,31 @@ def _center_moments(
     Two additions per finest cell, atom and value, and about ten operations per entry.
     """
     k, m = means.shape
-    total = np.empty(sums.shape[2], np.float32)
+    width = sums.shape[2]
+    total, amounts = np.empty(k * width, np.float32), np.empty(k, np.float32)
     for cell in range(out.shape[0]):
+        total[:] = 0
+        amounts[:] = 0
+        for place in range(parents.size):
+            if parents[place] == cell:
+                source, more = sums[place].reshape(total.size), weights[place]
+                for t in range(total.size):
+                    total[t] += source[t]
+                for j in range(k):
+                    amounts[j] += more[j]
+        target = out[cell]
         for j in range(k):
-            total[:] = 0
-            weight = np.float32(0)
-            for place in range(parents.size):
-                if parents[place] == cell:
-                    weight += weights[place, j]
-                    source = sums[place, j]
-                    for t in range(total.size):
-                        total[t] += source[t]
-            target = out[cell, j * m : (j + 1) * m]
-            mean = means[j]
+            weight, bent = amounts[j], bend[j]
+            mean, scale, first = means[j], slope[j], total[j * width : j * width + m]
+            u = target[j * m : (j + 1) * m]
             for t in range(m):
-                target[t] = (total[t] - weight * mean[t]) * slope[j, t]
-            if total.size > m:
-                target = out[cell, (k + j) * m : (k + j + 1) * m]
-                second = total[m:]
+                u[t] = (first[t] - weight * mean[t]) * scale[t]
+            if width > m:
+                second, narrow = total[j * width + m : (j + 1) * width], inverse[j]
+                v = target[(k + j) * m : (k + j + 1) * m]
                 for t in range(m):
-                    spread = second[t] - mean[t] * (np.float32(2) * total[t] - weight * mean[t])
-                    target[t] = (spread * inverse[j, t] - weight) * bend[j]
+                    spread = second[t] - mean[t] * (np.float32(2) * first[t] - weight * mean[t])
+                    v[t] = (spread * narrow[t] - weight) * bent
 
 
 @compiled("contract", "reassoc")
