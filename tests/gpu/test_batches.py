@@ -9,6 +9,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 import torch
 
+from lrrspm import descriptors
 from lrrspm.descriptors.base import Descriptor, PatchGrid
 from lrrspm.gpu.batches import PIXELS, WASTE, Batch, Grids, find_members, similar
 from lrrspm.pooling import SpatialPyramid
@@ -51,16 +52,21 @@ def test_every_patch_is_in_its_cell(shapes):
     assert (places[rows < 0] == 0).all()
     for i, shape in enumerate(kinds[0].padded):
         expected: list[tuple[int, int]] = []
+        spots: dict[int, list[float]] = {}
         first = 0
         for grids in kinds:
             grid = PatchGrid(shape, grids.size, grids.step)
             found = grid.place(np.empty((grid.ny * grid.nx, 0), np.float32))
             cells = pyramid.cells(found.x, found.y, *shape[::-1])
+            where = descriptors.places(found)
             at = [first + y * grids.nx + x for y in range(grid.ny) for x in range(grid.nx)]
             expected += zip(cells.tolist(), at, strict=True)
+            spots.update(zip(at, where.tolist(), strict=True))
             first += grids.ny * grids.nx
         listed = [(c, int(r)) for c in range(16) for r in rows[i, c] if r >= 0]
         assert listed == sorted(expected, key=lambda pair: pair[0])
+        filled = rows[i] >= 0
+        assert [spots[r] for r in rows[i][filled].tolist()] == places[i][filled].tolist()
 
 
 @given(st.lists(st.tuples(st.integers(1, 6000), st.integers(1, 6000)), max_size=30))

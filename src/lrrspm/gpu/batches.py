@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..descriptors import places
 from ..descriptors.base import PatchGrid
 from ..pooling import SpatialPyramid
 
@@ -143,47 +141,46 @@ class Members(NamedTuple):
 
 
 def find_members(kinds: Sequence[Grids], pyramid: SpatialPyramid, device: torch.device) -> Members:
-    """Return the patches of cells, for grids of several patch sizes one after another."""
-    firsts = np.cumsum([0, *(grids.ny * grids.nx for grids in kinds)]).tolist()
-    sizes = tuple((grids.size, grids.step, grids.nx) for grids in kinds)
-    # Images of one folder have few sizes, and tables are longer than pixels are many.
-    shapes = sorted(set(kinds[0].padded))
-    tables = [_table(shape, sizes, tuple(firsts), pyramid) for shape in shapes]
-    most = max(rows.shape[1] for rows, _ in tables)
-    all_rows = np.full((len(shapes), pyramid.n_finest, most), -1)
-    all_places = np.zeros((*all_rows.shape, 2), np.float32)
-    for i, (rows, spots) in enumerate(tables):
-        all_rows[i, :, : rows.shape[1]] = rows
-        all_places[i, :, : rows.shape[1]] = spots
-    number = {shape: i for i, shape in enumerate(shapes)}
-    which = torch.tensor([number[shape] for shape in kinds[0].padded], device=device)
-    found = (torch.from_numpy(array).to(device) for array in (all_rows, all_places))
-    return Members(*(array[which] for array in found))
+    """Return the patches of cells, for grids of several patch sizes one after another.
+
+    Places and cells are computed as by :func:`lrrspm.descriptors.places` and
+    :meth:`lrrspm.pooling.SpatialPyramid.cells`, with the same bits.
+    """
+    n_rows, n_columns = pyramid.shape
+    keys, spots = [], []
+    for grids in kinds:
+        down, across = (_Axis(grids, axis, n, device) for axis, n in enumerate((n_rows, n_columns)))
+        cells = down.cells[:, :, None] * n_columns + across.cells[:, None, :]
+        known = down.inside[:, :, None] & across.inside[:, None, :]
+        keys.append(torch.where(known, cells, pyramid.n_finest).flatten(1))
+        both = torch.broadcast_tensors(across.places[:, None, :], down.places[:, :, None])
+        spots.append(torch.stack(both, 3).flatten(1, 2))
+    key, spot = torch.cat(keys, 1), torch.cat(spots, 1)
+    counts = torch.zeros((len(key), pyramid.n_finest + 1), dtype=torch.int64, device=device)
+    counts.scatter_add_(1, key, torch.ones_like(key))
+    order = torch.argsort(key, dim=1, stable=True)
+    starts, counts = (counts.cumsum(1) - counts)[:, :-1, None], counts[:, :-1, None]
+    number = torch.arange(int(counts.amax()), device=device)
+    filled = number < counts
+    found = order.gather(1, (starts + number).clamp_max(key.shape[1] - 1).flatten(1))
+    places = spot.gather(1, found[..., None].expand(-1, -1, 2)).view(*filled.shape, 2)
+    rows = found.view(filled.shape).masked_fill(~filled, -1)
+    return Members(rows, places * filled[..., None])
 
 
-@lru_cache(maxsize=256)  # images of one folder have few sizes
-def _table(
-    shape: Shape,
-    sizes: tuple[tuple[int, int, int], ...],
-    firsts: tuple[int, ...],
-    pyramid: SpatialPyramid,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Rows (cells, most) and places (cells, most, 2) of one image."""
-    rows, cells, where = [], [], []
-    for (size, step, width), first in zip(sizes, firsts, strict=False):
-        grid = PatchGrid(shape, size, step)
-        found = grid.place(np.empty((grid.ny * grid.nx, 0), np.float32))
-        rows.append(first + np.add.outer(np.arange(grid.ny) * width, np.arange(grid.nx)).ravel())
-        cells.append(pyramid.cells(found.x, found.y, found.width, found.height))
-        where.append(places(found))
-    row, cell, place = np.concatenate(rows), np.concatenate(cells), np.concatenate(where)
-    order = np.argsort(cell, kind="stable")
-    counts = np.bincount(cell, minlength=pyramid.n_finest)
-    table = np.full((pyramid.n_finest, counts.max()), -1)
-    spots = np.zeros((*table.shape, 2), np.float32)
-    filled = np.arange(counts.max()) < counts[:, None]
-    table[filled], spots[filled] = row[order], place[order]
-    return table, spots
+class _Axis:
+    """Along one axis of a grid: cells, places and whether there is a patch, each (B, patches)."""
+
+    def __init__(self, grids: Grids, axis: int, n_cells: int, device: torch.device) -> None:
+        own = [grid.nx if axis else grid.ny for grid in grids.grids]
+        sizes = torch.tensor([shape[axis] for shape in grids.padded], device=device)[:, None]
+        corners = torch.tensor(grids.corners[axis], device=device)[:, None]
+        number = torch.arange(max(own), device=device)
+        centers = corners + number * grids.step + (grids.size - 1) / 2.0
+        at = torch.ceil((centers.double() + 1) * n_cells / sizes).long() - 1
+        self.cells: torch.Tensor = at.clamp(0, n_cells - 1)
+        self.inside: torch.Tensor = number < torch.tensor(own, device=device)[:, None]
+        self.places: torch.Tensor = (centers.float() + 0.5) / sizes.float() - 0.5
 
 
 def similar(shapes: Sequence[Shape]) -> Iterator[list[int]]:

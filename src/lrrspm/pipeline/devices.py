@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from ..channels import Channel
     from ..features import Image, SpatialPyramidFeatures
 
-IMAGES, PIXELS = 512, 2**25
-"""Most images, and about the most pixels, that wait for a GPU together."""
+IMAGES, BYTES = 2048, 2**28
+"""Most images, and about the most bytes of pixels, that wait for a GPU together.
+
+Images of one size are computed together, and the more there are the more are alike."""
 
 
 def check_computable(features: Sequence[SpatialPyramidFeatures], engine: Engine) -> None:
@@ -105,13 +107,13 @@ def blocks_on_device(
 def _batched(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
     """Gather what waits for a GPU together."""
     waiting: list[Outcome] = []
-    pixels = 0
+    nbytes = 0
     for outcome in outcomes:
         waiting.append(outcome)
-        pixels += max((array.size for array in outcome.arrays), default=0)
-        if len(waiting) >= IMAGES or pixels >= PIXELS:
+        nbytes += sum(array.nbytes for array in outcome.arrays)
+        if len(waiting) >= IMAGES or nbytes >= BYTES:
             yield waiting
-            waiting, pixels = [], 0
+            waiting, nbytes = [], 0
     if waiting:
         yield waiting
 
