@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -231,10 +232,21 @@ def _learn_from_some(
     """Learn the weights of channels from those of the images that an alignment takes alone."""
     rows = aligned_rows(len(images))
 
-    def inspect(_: int, vectors: list[NDArray[Any]]) -> None:
+    def inspect(_: int, vectors: Sequence[NDArray[Any] | Held]) -> None:
         learn_weights(features, vectors, labels[rows], np.arange(len(rows)), engine)
 
     some = [images[i] for i in rows]
+    threads, length = engine.threads, _length(features)
+    room = None
+    if isinstance(threads, Accelerator) and not store.active:
+        room = threads.make_room(len(rows), length, features.precision)
+    if room is not None:
+        found = map_vectors(whole, features, some, engine, Stages(), skip, store, room.append)
+        if not found.skipped:
+            ends = np.cumsum([0, *(channel.n_features for channel in features.channels_)])
+            parts = [room.some(np.arange(len(rows)), slice(*pair)) for pair in pairwise(ends)]
+            inspect(0, parts)
+        return
     encode_images([features], some, engine, Stages(), skip, store, kept, inspect)
 
 
@@ -246,7 +258,7 @@ def _learning(features: SpatialPyramidFeatures) -> list[bool]:
 
 def learn_weights(
     features: SpatialPyramidFeatures,
-    vectors: Sequence[NDArray[Any]],
+    vectors: Sequence[NDArray[Any] | Held],
     labels: NDArray[Any],
     members: NDArray[np.int64],
     engine: Engine,
@@ -261,7 +273,7 @@ def learn_weights(
     if not any(learning):
         return
     chosen = [
-        (channel, [class_alignment(part[:, columns], labels, members, engine.threads)
+        (channel, [class_alignment(part, labels, members, engine.threads, columns)
                    for columns in channel.level_columns])
         for channel, part, learns in zip(features.channels_, vectors, learning, strict=True)
         if learns

@@ -22,6 +22,10 @@ class Held(ABC):
         """Copy them to the host."""
 
     @abstractmethod
+    def some(self, rows: NDArray[np.int64], columns: slice) -> Held:
+        """Return some rows of some columns."""
+
+    @abstractmethod
     def gram(self) -> NDArray[np.float32]:
         """Return X X', (n, n)."""
 

@@ -149,7 +149,7 @@ def evaluate(
     with progress() as listener:
         stages = Stages(listener)
         store = next(iter(classifiers.values())).store()
-        with open_engine(jobs, engine, device) as opened:
+        with open_engine(jobs, engine, device, len(paths)) as opened:
             groups = keep_together(images, folder, group, near_copies, jobs, stages, store, opened)
             results = evaluate_all(
                 paths, labels, list(classifiers.values()), train_per_class, splits,

@@ -61,6 +61,10 @@ class DeviceMatrix(Held):
         """True if all values are."""
         return all(bool(part.isfinite().all()) for part in self._rows.split(64))
 
+    def some(self, rows: NDArray[np.int64], columns: slice) -> DeviceMatrix:
+        chosen = torch.from_numpy(rows).to(self._rows.device)
+        return DeviceMatrix.of(self._rows[:, columns][chosen])
+
     def gram(self) -> NDArray[np.float32]:
         n = self.shape[0]
         gram = torch.zeros((n, n), device=self._rows.device)

@@ -17,6 +17,8 @@ import joblib
 from .. import config
 from .._support.parallel import ordered_map, workers
 from ..gpu import check_device
+from .chunks import compile_reading
+from .handing import hand_over, handing_folder, receive
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -53,12 +55,15 @@ class Engine(NamedTuple):
         :mod:`lrrspm.gpu`.
     readers : Executor or None
         Processes that chunks of many images go to in place of the executor.
+    folder : str or None
+        Where these leave their arrays.
     """
 
     threads: Executor | None
     executor: Executor | None
     device: str = config.DEVICE
     readers: Executor | None = None
+    folder: str | None = None
 
     @property
     def on_device(self) -> bool:
@@ -91,13 +96,14 @@ class Engine(NamedTuple):
         size = min(CHUNK, 1 + len(items) // 16)
         chunks = (items[start : start + size] for start in range(0, len(items), size))
         executor, most_ahead = self.executor, AHEAD
+        work = partial(function, *shared)
         if self._reads_apart(items):
             executor, most_ahead = self.readers, 4 * AHEAD
+            work = partial(hand_over, str(self.folder), work)
         count = getattr(executor, "_max_workers", AHEAD)
-        work = partial(function, *shared)
         try:
             for results in ordered_map(work, chunks, executor, min(most_ahead, 2 * count)):
-                yield from results
+                yield from receive(results)
         except BrokenExecutor:
             raise ChildProcessError(
                 "a process that computed images died, most likely for want of memory; "
@@ -139,6 +145,7 @@ def open_engine(
     n_jobs: int | None,
     engine: str | Executor | Client | Engine | None = None,
     device: str = config.DEVICE,
+    n_images: int = 0,
 ) -> Iterator[Engine]:
     """Open an engine of ``n_jobs`` threads, and what computes chunks.
 
@@ -152,6 +159,8 @@ def open_engine(
         or engine of the caller, who closes it.
     device : str
         Raises :class:`lrrspm.gpu.DeviceError` for one that cannot be used.
+    n_images : int
+        How many files will be read: processes that read many start before the device.
     """
     if isinstance(engine, Engine):
         yield engine
@@ -160,15 +169,24 @@ def open_engine(
         with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
             yield Engine(threads, executor or threads)
         return
-    name = check_device(device)
     with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
-        from ..gpu.executor import DeviceThreads
-
         if threads is None or executor is not None:
-            yield Engine(DeviceThreads(threads, name), executor or threads, device)
+            yield Engine(_beside(device, threads), executor or threads, device)
             return
-        with _opened("processes", n_jobs) as readers:  # none is started before it is needed
-            yield Engine(DeviceThreads(threads, name), threads, device, readers)
+        with handing_folder() as folder, _opened("processes", n_jobs) as readers:
+            assert readers is not None
+            if n_images >= MANY:
+                for _ in range(joblib.effective_n_jobs(n_jobs)):
+                    readers.submit(compile_reading)
+            yield Engine(_beside(device, threads), threads, device, readers, folder)
+
+
+def _beside(device: str, threads: Executor | None) -> Executor:
+    """Return threads with a device beside them."""
+    name = check_device(device)
+    from ..gpu.executor import DeviceThreads
+
+    return DeviceThreads(threads, name)
 
 
 @contextmanager

@@ -8,13 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._support.devices import Held
 from .linear import linear_gram
 
 _MOST = 512
 
 
 def class_alignment(
-    X: NDArray[Any], labels: NDArray[Any], members: NDArray[np.int64], executor: Executor | None
+    X: NDArray[Any] | Held,
+    labels: NDArray[Any],
+    members: NDArray[np.int64],
+    executor: Executor | None,
+    columns: slice = slice(None),
 ) -> float:
     r"""Correlate products of samples with being of one class.
 
@@ -28,8 +33,12 @@ def class_alignment(
     one class, or all products the same.
     """
     members = members[aligned_rows(len(members))]
-    X, labels = np.ascontiguousarray(X[members]), labels[members]
-    products = _centered(linear_gram(X, executor).astype(np.float64))
+    labels = labels[members]
+    if isinstance(X, Held):
+        rows: NDArray[Any] | Held = X.some(members, columns)
+    else:
+        rows = np.ascontiguousarray(X[:, columns][members])
+    products = _centered(linear_gram(rows, executor).astype(np.float64))
     alike = _centered((labels[:, None] == labels).astype(np.float64))
     scale = np.sqrt((products**2).sum() * (alike**2).sum())
     return float((products * alike).sum() / scale) if scale > 0 else 0.0
