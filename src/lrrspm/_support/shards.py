@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,7 +19,7 @@ from .halves import all_finite, widen_columns
 # Bytes of a shard, and of the rows of one in float32 that are in memory at a
 # time. Both fix the order of sums, so they depend on nothing but the length.
 _SHARD_BYTES = 2**28
-_BLOCK_BYTES = 2**25
+_BLOCK_BYTES = 2**23
 _LEAST_ROWS, _MOST_ROWS = 16, 2**16
 
 
@@ -81,6 +82,17 @@ class Shard(NamedTuple):
             raise ShardError(errno.EIO, "vectors on disk are cut short; train again", self.path)
 
 
+class Beside(NamedTuple):
+    """An array in float32, in a file that is deleted with the shards."""
+
+    path: str
+    shape: tuple[int, ...]
+
+    def opened(self) -> NDArray[np.float32]:
+        """Map the array into memory: what was read counts as memory until the last view is gone."""
+        return np.memmap(self.path, np.float32, "r+", shape=self.shape)
+
+
 class Shards(Sequence[Shard]):
     """A matrix (n, d) in files of a fixed number of rows, written once and in order.
 
@@ -95,6 +107,9 @@ class Shards(Sequence[Shard]):
         Where the temporary folder is made; None is that of the system, TMPDIR.
     rows : int or None
         Rows per shard; None is a power of two, up to 256 MB.
+    spread : callable or None
+        ``spread(function, parts, *shared)`` applies ``function(*shared, parts)`` to lists of
+        parts and yields results in order, where the files are read; None is here.
 
     Raises
     ------
@@ -109,7 +124,9 @@ class Shards(Sequence[Shard]):
         dtype: DTypeLike,
         folder: str | os.PathLike[str] | None = None,
         rows: int | None = None,
+        spread: Callable[..., Iterator[Any]] | None = None,
     ) -> None:
+        self.spread = spread
         self.shape: tuple[int, int] = (n, d)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         if self.dtype not in (np.float16, np.float32):
@@ -211,6 +228,22 @@ class Shards(Sequence[Shard]):
             "free some space, or set TMPDIR to a folder on a larger disk",
             str(self._parent),
         )
+
+    def beside(self, shape: tuple[int, ...]) -> Beside:
+        """Make an array of zeros in a file beside the shards, deleted with them.
+
+        All of it is written, so that a full disk is noticed here and not in the middle.
+        """
+        assert self._folder is not None, "arrays beside shards are made inside a with block"
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                piece = bytes(2**20)
+                left = 4 * math.prod(shape)
+                while left:
+                    left -= file.write(piece[:left])
+        except OSError as error:
+            raise self._explained(error) from None
+        return Beside(file.name, shape)
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return some rows, (len(rows), d), in the order given."""

@@ -27,7 +27,7 @@ from .labels import (
     without_folds,
 )
 from .long import check_halves, long_gram_matrix, long_scores, long_weights, round_weights
-from .primal import Progress, primal_weights
+from .primal import Problem, Progress, primal_weights
 from .squared import squared_betas, squared_weights
 
 _LOSSES = ("squared_hinge", "squared")
@@ -250,10 +250,11 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
                 else:
                     costs = np.full(n, 2 * self.C, np.float32)
                     costs *= 1 if some is None else some
+                    squared = self.loss == "squared"
+                    problem = Problem(shards, indices, numbers, costs, squared, self.fit_intercept)
                     found, machine.n_iter_ = primal_weights(
-                        shards, indices, numbers, costs, self.loss == "squared", self.tol,
-                        self.max_iter, executor, self.fit_intercept, start, progress,
-                    )  # fmt: skip
+                        problem, self.tol, self.max_iter, executor, start, progress
+                    )
                     start = found if start is None else start  # a fold's solution is near
                 machine._keep(found.astype(np.float32), shards.dtype == np.float16)
                 if tell is not None and fold >= 0:
