@@ -147,7 +147,7 @@ def train_beyond(n: int, d: int) -> dict[str, Any]:
         }
 
 
-def floor_of_a_pass(shards: Shards, executor: Executor) -> dict[str, float]:
+def floor_of_a_pass(shards: Shards, executor: Executor | None) -> dict[str, float]:
     """Return seconds of the products of a pass, and of reading all shards."""
     rows, threads = 256, range(JOBS)
     X = np.ones((rows, shards.shape[1]), np.float32)
@@ -191,7 +191,7 @@ def compare_real() -> dict[str, Any]:
         vectors = encode_images([features], paths, engine, Stages()).matrices[0]
         labels = np.unique(names, return_inverse=True)[1]
         X, y = vectors[::2], labels[::2]
-        with Shards(*X.shape, X.dtype, rows=512) as shards:
+        with Shards(len(X), X.shape[1], X.dtype, rows=512) as shards:
             shards.append(X)
             return compare(shards, y, vectors[1::2], labels[1::2], engine.threads)
 

@@ -219,7 +219,7 @@ class _Solver:
                 continue
             self._score(asking, _NEW, self._gradients)
             with single_blas_thread():
-                for _ in ordered_map(self._move, asking, self._threads):
+                for _ in ordered_map(self._move, asking.tolist(), self._threads):
                     pass
 
     @property
