@@ -15,7 +15,15 @@ from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable, fitted_places
-from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors, whole
+from .pipeline import (
+    Engine,
+    check_labels_of,
+    encode_images,
+    fill_shards,
+    fit_features,
+    map_vectors,
+    open_shards,
+)
 from .svm import (
     SVM,
     Crossed,
@@ -164,12 +172,10 @@ def _fit_apart(
         features, labels = classifier.features_, machines.labels[indices]
         beyond = len(indices) * _row_bytes(features) > MEMORY
         if beyond and isinstance(classifier.new_svm(), LinearSVM):
-            with Shards(len(indices), _length(features), features.precision) as shards:
+            with open_shards(features, len(indices), engine, store) as shards:
                 if learn and any(_learning(features)):
                     _learn_from_some(features, chosen, labels, engine, skip, store, kept)
-                found = map_vectors(
-                    whole, features, chosen, engine, stages, skip, store, shards.append
-                )
+                found = fill_shards(shards, features, chosen, engine, stages, skip, store)
                 if found.skipped:
                     return Together([], {int(indices[i]): why for i, why in found.skipped.items()})
                 seconds, crossed = machines.fit(classifier, shards, indices, engine, stages)

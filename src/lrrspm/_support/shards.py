@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -34,7 +34,7 @@ class Shard(NamedTuple):
     start: int
     stop: int
     columns: int
-    dtype: str
+    dtype: np.dtype[Any]
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -42,18 +42,16 @@ class Shard(NamedTuple):
     def read(self, first: int = 0, last: int | None = None) -> NDArray[Any]:
         """Return rows of the shard, from its own ``first`` to before ``last``, (rows, d)."""
         last = len(self) if last is None else min(last, len(self))
-        dtype = np.dtype(self.dtype)
-        out = np.empty((max(last - first, 0), self.columns), dtype)
-        self._fill(out, first * self.columns * dtype.itemsize)
+        out = np.empty((max(last - first, 0), self.columns), self.dtype)
+        self._fill(out, first * self.columns * self.dtype.itemsize)
         return out
 
     def columns_at(self, first: int, last: int) -> NDArray[np.float32]:
         """Return columns in float32, (rows, last - first), reading no others."""
-        dtype = np.dtype(self.dtype)
-        out = np.empty((len(self), last - first), dtype)
+        out = np.empty((len(self), last - first), self.dtype)
         with self._opened() as file:
             for row, target in enumerate(out):
-                file.seek((row * self.columns + first) * dtype.itemsize)
+                file.seek((row * self.columns + first) * self.dtype.itemsize)
                 self._check(file.readinto(target.data.cast("B")), target.nbytes)
         return _widened(out)
 
@@ -64,10 +62,38 @@ class Shard(NamedTuple):
             rows = slice(first, min(first + size, len(self)))
             yield rows, _widened(self.read(rows.start, rows.stop))
 
+    def write(self, blocks: Iterable[NDArray[Any]]) -> int:
+        """Write blocks of rows (m, d) to the file, and return how many rows they had.
+
+        The file has its name when all rows of the shard are in it; with fewer there is
+        none. Several processes may write the same shard at once.
+
+        Raises ValueError where a value is not finite.
+        """
+        written, path = 0, Path(self.path)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+            try:
+                for block in blocks:
+                    check_rows(block, self.columns, self.dtype)
+                    file.write(np.ascontiguousarray(block).data)
+                    written += len(block)
+                file.close()
+                if written == len(self):
+                    Path(file.name).replace(path)
+            finally:
+                Path(file.name).unlink(missing_ok=True)
+        return written
+
     def _fill(self, out: NDArray[Any], offset: int) -> None:
         with self._opened() as file:
             file.seek(offset)
             self._check(file.readinto(out.data.cast("B")), out.nbytes)
+
+    def check(self) -> None:
+        """Raise ShardError where the file is not there, or has another size."""
+        with self._opened() as file:
+            size = file.seek(0, os.SEEK_END)
+        self._check(size, len(self) * self.columns * self.dtype.itemsize)
 
     def _opened(self) -> Any:
         try:
@@ -108,8 +134,10 @@ class Shards(Sequence[Shard]):
     rows : int or None
         Rows per shard; None is a power of two, up to 256 MB.
     spread : callable or None
-        ``spread(function, parts, *shared)`` applies ``function(*shared, parts)`` to lists of
-        parts and yields results in order, where the files are read; None is here.
+        ``spread(function, parts, shared)`` applies ``function(shared, some)`` to some parts at
+        a time, on other machines that read the files; it yields results in order. None is here.
+    apart : bool
+        True where other processes write the shards: they are :meth:`planned`, then adopted.
 
     Raises
     ------
@@ -125,8 +153,9 @@ class Shards(Sequence[Shard]):
         folder: str | os.PathLike[str] | None = None,
         rows: int | None = None,
         spread: Callable[..., Iterator[Any]] | None = None,
+        apart: bool = False,
     ) -> None:
-        self.spread = spread
+        self.spread, self.apart = spread, apart
         self.shape: tuple[int, int] = (n, d)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         if self.dtype not in (np.float16, np.float32):
@@ -137,7 +166,7 @@ class Shards(Sequence[Shard]):
         self._parent = Path(tempfile.gettempdir() if folder is None else folder)
         self._folder: Path | None = None
         self._shards: list[Shard] = []
-        self._waiting = np.empty((min(self._rows, n), d), self.dtype)
+        self._waiting = np.empty((0 if apart else min(self._rows, n), d), self.dtype)
         self._filled = 0
 
     @property
@@ -176,15 +205,9 @@ class Shards(Sequence[Shard]):
         added = len(block)
         block = np.ascontiguousarray(block)
         written = (self._shards[-1].stop if self._shards else 0) + self._filled
-        if block.ndim != 2 or block.shape[1] != self.shape[1] or block.dtype != self.dtype:
-            raise ValueError(
-                f"rows of {self.shape[1]} numbers in {self.dtype} are expected, got an array of "
-                f"shape {block.shape} in {block.dtype}"
-            )
+        check_rows(block, self.shape[1], self.dtype)
         if written + len(block) > self.shape[0]:
             raise ValueError(f"more than the {self.shape[0]} rows that were announced")
-        if not (all_finite(block) if block.dtype == np.float16 else np.isfinite(block).all()):
-            raise ValueError("Input X contains NaN or infinity.")
         while len(block):
             some = block[: self._rows - self._filled]
             self._waiting[self._filled : self._filled + len(some)] = some
@@ -197,20 +220,33 @@ class Shards(Sequence[Shard]):
 
     def _write(self, stop: int) -> None:
         """Write the waiting rows to a file, which has its name when it is complete."""
-        assert self._folder is not None, "shards are written inside a with block"
-        name = self._folder / f"{len(self._shards):06d}.vectors"
-        temporary = name.with_suffix(".part")
+        shard = self._planned(stop - self._filled, stop)
         try:
-            with temporary.open("xb") as file:
-                file.write(self._waiting[: self._filled].data.cast("B"))
-            temporary.replace(name)
+            shard.write([self._waiting[: self._filled]])
         except OSError as error:
             raise self._explained(error) from None
-        start = stop - self._filled
-        self._shards.append(Shard(str(name), start, stop, self.shape[1], self.dtype.str))
+        self._shards.append(shard)
         self._filled = 0
         if stop == self.shape[0]:
             self._waiting = self._waiting[:0].copy()
+
+    def _planned(self, start: int, stop: int) -> Shard:
+        assert self._folder is not None, "shards are written inside a with block"
+        name = self._folder / f"{start // self._rows:06d}.vectors"
+        return Shard(str(name), start, stop, self.shape[1], self.dtype)
+
+    def planned(self) -> list[Shard]:
+        """Return all shards, for others to write them; :meth:`adopt` takes them then."""
+        n = self.shape[0]
+        return [
+            self._planned(start, min(start + self._rows, n)) for start in range(0, n, self._rows)
+        ]
+
+    def adopt(self) -> None:
+        """Take shards that others have written; ShardError where one is not there."""
+        for shard in (shards := self.planned()):
+            shard.check()
+        self._shards, self._waiting = shards, self._waiting[:0].copy()
 
     def _explained(self, error: OSError) -> OSError:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -260,6 +296,18 @@ class Shards(Sequence[Shard]):
         for shard in self:
             out[shard.start : shard.stop] = shard.columns_at(first, last)
         return out
+
+
+def check_rows(block: NDArray[Any], columns: int, dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for rows that are not (m, columns), of another type, or not finite."""
+    if block.ndim != 2 or block.shape[1] != columns or block.dtype != dtype:
+        raise ValueError(
+            f"rows of {columns} numbers in {dtype} are expected, got an array of "
+            f"shape {block.shape} in {block.dtype}"
+        )
+    finite = all_finite if block.dtype == np.float16 else np.isfinite
+    if not np.all(finite(np.ascontiguousarray(block))):
+        raise ValueError("Input X contains NaN or infinity.")
 
 
 def _widened(values: NDArray[Any]) -> NDArray[np.float32]:

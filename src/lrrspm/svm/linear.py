@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import config
 from .._support.estimators import BaseEstimator, ClassifierMixin
 from .._support.parallel import single_blas_thread, workers
-from .._support.shards import Shards
+from .._support.shards import Shard, Shards
 from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
 from .labels import (
     ClassWeight,
@@ -51,12 +51,24 @@ def score_rows(
     if not isinstance(X, Shards):
         # All rows are not copied: long vectors leave little room.
         return np.asarray(machine.scores(X if rows.all() else X[rows], executor))
-    parts = [
-        machine.scores(shard.read()[rows[shard.start : shard.stop]], executor)
-        for shard in X
-        if rows[shard.start : shard.stop].any()
-    ]
-    return np.concatenate(parts)
+    chosen = ((shard, rows[shard.start : shard.stop]) for shard in X)
+    parts = [part for part in chosen if part[1].any()]
+    if X.spread is not None:
+        return np.concatenate(list(X.spread(_score_shards, parts, machine)))
+    return np.concatenate([_score_shard(machine, part, executor) for part in parts])
+
+
+def _score_shards(
+    machine: Any, parts: Sequence[tuple[Shard, NDArray[np.bool_]]]
+) -> list[NDArray[Any]]:
+    return [_score_shard(machine, part, None) for part in parts]
+
+
+def _score_shard(
+    machine: Any, part: tuple[Shard, NDArray[np.bool_]], executor: Executor | None
+) -> NDArray[Any]:
+    shard, rows = part
+    return np.asarray(machine.scores(shard.read()[rows], executor))
 
 
 def linear_gram(X: Floats | Shards, executor: Executor | None) -> Floats:
