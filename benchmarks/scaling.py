@@ -2,7 +2,7 @@
 
 - *efficiency*: vectors of images of LS by 2 workers and by 2 threads, in turns: all 4485 with
   ``fast``, 1200 with ``balanced``;
-- *overhead*: 20,000 chunks of one number each, and 100,000 numbers in chunks of their own
+- *overhead*: 100,000 chunks of one number each, and as many numbers in chunks of their own
   size, neither with any work: microseconds per chunk and per image, and the CPU time
   of the scheduler;
 - *kills*: training on 300 images while workers are killed (-9) ten times at random, and
@@ -42,7 +42,7 @@ from tests.pipeline.clusters import Cluster
 from ._measure import RESULTS, best_of, data_folder, figure, measure, show
 
 EFFICIENCY_IMAGES = {"fast": 4485, "balanced": 1200}
-KILL_IMAGES, LINKS, CHUNKS = 300, 200_000, 20_000
+KILL_IMAGES, LINKS, CHUNKS = 300, 200_000, 100_000
 
 
 def some_images(count: int) -> tuple[list[str], list[str]]:
