@@ -173,4 +173,7 @@ def test_an_array_beside_shards_goes_with_them(tmp_path):
         np.testing.assert_array_equal(beside.opened(), np.zeros((2, 3)))
         beside.opened()[1] = 5
         np.testing.assert_array_equal(beside.opened(), [[0, 0, 0], [5, 5, 5]])
+        files = list(tmp_path.glob("*/*"))
+        beside.delete()
+        assert len(list(tmp_path.glob("*/*"))) == len(files) - 1
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
@@ -117,6 +118,11 @@ class Beside(NamedTuple):
     def opened(self) -> NDArray[np.float32]:
         """Map the array into memory: what was read counts as memory until the last view is gone."""
         return np.memmap(self.path, np.float32, "r+", shape=self.shape)
+
+    def delete(self) -> None:
+        """Delete the file, if the system lets us before the shards go."""
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
 
 
 class Shards(Sequence[Shard]):

@@ -138,7 +138,10 @@ def primal_weights(
     for any number of workers.
     """
     solver = _Solver(problem, tol, executor, progress)
-    weights = solver.solve(max_iter, start)
+    try:
+        weights = solver.solve(max_iter, start)
+    finally:
+        solver.strips.delete()  # those of many folds may not fit
     failed = sum(not state.done for state in solver.states)
     if progress is not None:
         progress(solver.passes, 1.0)
@@ -194,7 +197,7 @@ class _Solver:
         self._gradients = np.zeros_like(self._weights)
         self._steps = np.zeros((_STEPS, n_classes, problem.length), np.float32)
         # The samples' scores, (2 + steps, classes, n): of the weights, the gradients, the steps.
-        self._strips = problem.shards.beside((2 + _STEPS, n_classes, n))
+        self.strips = problem.shards.beside((2 + _STEPS, n_classes, n))
         self._rounds = np.zeros(n_classes, int)
 
     def solve(self, max_iter: int, start: Doubles | None) -> Doubles:
@@ -243,7 +246,7 @@ class _Solver:
         steps = self._steps[: used - 2, c].astype(np.float64)
         directions = np.vstack([self._weights[c], self._gradients[c], steps])
         signs = class_signs(problem.indices, problem.classes[c])
-        strips = self._strips.opened()[:, c]
+        strips = self.strips.opened()[:, c]
         found = subspace_minimum(
             strips[:used],
             directions @ directions.T,
@@ -264,7 +267,7 @@ class _Solver:
         given = vectors[asking].astype(np.float32)
         found = self._spread(shard_scores, list(self._problem.shards), given)
         for shard, scores in zip(self._problem.shards, found, strict=True):
-            strips = self._strips.opened()[place]
+            strips = self.strips.opened()[place]
             for c, column in zip(asking, scores.T, strict=True):
                 strips[c, shard.start : shard.stop] = column
         self._passed()
@@ -272,7 +275,7 @@ class _Solver:
     def _differentiate(self, asking: NDArray[np.int64], exact: bool) -> None:
         """Compute the gradients of some classes, and how far these have come."""
         problem = self._problem
-        parts = _Parts(problem, self._strips, asking)
+        parts = _Parts(problem, self.strips, asking)
         gradients, losses = self._weights[asking], np.zeros(len(asking))
         found = self._spread(shard_sums, parts, problem.intercept)
         for shard, sums in zip(problem.shards, found, strict=True):
