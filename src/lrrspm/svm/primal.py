@@ -21,7 +21,7 @@ Progress = Callable[[int, float], None]
 the end with a share of 1."""
 
 # Earlier steps that the next one is combined with.
-_STEPS = 8
+_STEPS = 16
 # Places of the current weights and of the new direction among those that are combined.
 _HERE, _NEW = 0, 1
 # Share of an objective that may be rounding alone, and the steps that may bring no more.
@@ -105,7 +105,7 @@ def primal_weights(
     .. math:: \min_w \tfrac12 \|w\|^2 + \sum_i \tfrac{c_i}{2} \max(0, 1 - y_i w^T x_i)^2
 
     or without the maximum where ``squared``. Each round moves w to the minimum over all
-    combinations of itself, the gradient, and the last eight steps. That takes two passes
+    combinations of itself, the gradient, and the last 16 steps. That takes two passes
     over the shards for all classes: one for the gradient, one for the samples' scores in
     its direction. The minimum itself is found from scores alone, which are kept on disk
     beside the shards. With the loss "squared" these are conjugate gradients.
@@ -131,9 +131,9 @@ def primal_weights(
 
     Notes
     -----
-    In memory are a few matrices (classes, d): two in float64, nine in float32, and those of
+    In memory are a few matrices (classes, d): two in float64, 17 in float32, and those of
     the shards that are under way; a block of rows per worker; and the scores of the
-    shards under way. What grows with n is on disk: 10 scores of each sample and class in
+    shards under way. What grows with n is on disk: 18 scores of each sample and class in
     float32. Sums are formed in the order of the shards, so the result has the same bits
     for any number of workers.
     """
