@@ -82,6 +82,8 @@ def tables() -> dict[str, str]:
         "speed": speed_table(tuple(name for name in SCRIPTS if name != "evidence")),
         "evidence": speed_table(("evidence",)),
         "scaling": speed_table(("scaling",)),
+        "near_copies": speed_table(("near_copies",)),
+        "beyond_memory": speed_table(("beyond_memory",)),
         "presets": presets_table(),
         "folders": folders_table(),
         "everyday": everyday.table(),

@@ -2,7 +2,7 @@
 
 - *efficiency*: vectors of images of LS by 2 workers and by 2 threads, in turns: all 4485 with
   ``fast``, 1200 with ``balanced``;
-- *overhead*: 20,000 chunks of one number each, and 100,000 numbers in chunks of their own
+- *overhead*: 100,000 chunks of one number each, and as many numbers in chunks of their own
   size, neither with any work: microseconds per chunk and per image, and the CPU time
   of the scheduler;
 - *kills*: training on 300 images while workers are killed (-9) ten times at random, and
@@ -11,6 +11,9 @@
 - *memory*: ``predict`` on 200,000 links to images of LS, memory of the driver and of the
   workers in the first and in the last tenth. Patches are 32 pixels apart, so that an
   image takes 2 ms; vectors are as long as those of ``fast``.
+- *training*: 20,000 of these images, more than the driver may hold: their vectors are 430 MB, and
+  none of them may come to the driver. Its memory with and without a store that workers
+  share, and the model must have the bytes of that of threads.
 
 ``python -m benchmarks.scaling PART...`` measures some of them and keeps the others' results.
 """
@@ -20,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +31,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +40,7 @@ import numpy as np
 import psutil
 
 from lrrspm import SIFT, Channel, ImageClassifier, LRREncoder, find_images
-from lrrspm._support.environment import describe_environment
+from lrrspm._support.environment import describe_environment, peak_memory
 from lrrspm._support.stages import Stages
 from lrrspm.pipeline import cluster, encode_images, fit_features, open_engine
 from tests.pipeline.clusters import Cluster
@@ -42,7 +48,8 @@ from tests.pipeline.clusters import Cluster
 from ._measure import RESULTS, best_of, data_folder, figure, measure, show
 
 EFFICIENCY_IMAGES = {"fast": 4485, "balanced": 1200}
-KILL_IMAGES, LINKS, CHUNKS = 300, 200_000, 20_000
+KILL_IMAGES, LINKS, CHUNKS = 300, 200_000, 100_000
+TRAIN_IMAGES = 20_000
 
 
 def some_images(count: int) -> tuple[list[str], list[str]]:
@@ -253,11 +260,59 @@ def memory(folder: Path) -> dict[str, Any]:
     }
 
 
+def training(folder: Path) -> dict[str, Any]:
+    """Train beyond memory: vectors through the driver, and vectors that stay on the workers."""
+    dask = Cluster(folder)
+    dask.start_workers(2)
+    found: dict[str, Any] = {"images": TRAIN_IMAGES}
+    runs = {"threads": ("threads", None), "store": (dask.engine, folder / "store")}
+    runs["no store"] = (dask.engine, None)
+    try:
+        with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as executor:
+            for name, given in runs.items():
+                found[name] = executor.submit(_train_beyond, *given, folder / "model").result()
+            pids = [worker.pid for worker in dask.workers]
+            found["worker_peak_mb"] = max(map(peak_of, pids))
+    finally:
+        dask.close()
+    found["same"] = len({found[name]["digest"] for name in runs}) == 1
+    return found
+
+
+def _train_beyond(engine: str, store: Path | None, target: Path) -> dict[str, Any]:
+    from lrrspm import training as module
+    from lrrspm.svm import linear
+
+    module.MEMORY = linear.GRAM_BYTES = 1.0
+    paths, labels = find_images(data_folder("LS"))
+    chosen = np.arange(TRAIN_IMAGES) % len(paths)
+    channel = Channel(LRREncoder(), SIFT(step=32))
+    model = ImageClassifier(
+        channels=[channel], n_samples=5000, random_state=0, n_jobs=2, engine=engine, cache=store
+    )
+    before, start = peak_memory(), time.perf_counter()
+    model.fit([paths[i] for i in chosen], [labels[i] for i in chosen]).save(target)
+    return {
+        "digest": hashlib.sha256(target.read_bytes()).hexdigest(),
+        "seconds": time.perf_counter() - start,
+        "before_mb": before,
+        "peak_mb": peak_memory(),
+        "passes": model.svm_.n_iter_,
+    }
+
+
+def peak_of(pid: int) -> float:
+    """Return the most memory in MB that another process has held, on Linux."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(line) * 1024 / 1e6
+
+
 PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "efficiency": efficiency,
     "overhead": overhead,
     "kills": kills,
     "memory": memory,
+    "training": training,
 }
 
 
@@ -311,6 +366,14 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
                 "<= 1.1",
             ),
             figure("images per second", one["rows"] / one["seconds"]),
+        ]
+    if "training" in found:
+        one = found["training"]
+        figures += [
+            figure("training on 20,000 images: driver, peak MB", one["store"]["peak_mb"]),
+            figure("the same without a shared store", one["no store"]["peak_mb"]),
+            figure("training: larger worker, peak MB", one["worker_peak_mb"], "<= 1500"),
+            figure("training: models are that of threads", float(one["same"]), ">= 1"),
         ]
     return figures
 

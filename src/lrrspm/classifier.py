@@ -356,7 +356,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         crossed = None
         given: dict[str, Any] = {"progress": progress} if isinstance(vectors, Shards) else {}
         if folds is None or folds.max() < 0:
-            self.svm_.fit_folds(vectors, labels, None, engine.threads, sample_weight, **given)
+            samples: Any = vectors  # in shards for a linear machine alone
+            self.svm_.fit_folds(samples, labels, None, engine.threads, sample_weight, **given)
         else:
             indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
             crossed = fit_crossed(

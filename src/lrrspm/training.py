@@ -18,7 +18,15 @@ from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable, fitted_places
-from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors, whole
+from .pipeline import (
+    Engine,
+    check_labels_of,
+    encode_images,
+    fill_shards,
+    fit_features,
+    map_vectors,
+    open_shards,
+)
 from .svm import (
     SVM,
     Crossed,
@@ -170,9 +178,7 @@ def _fit_apart(
             with _place(classifier, len(indices), engine, store) as shards:
                 if learn and any(_learning(features)):
                     _learn_from_some(features, chosen, labels, engine, skip, store, kept)
-                found = map_vectors(
-                    whole, features, chosen, engine, stages, skip, store, shards.append
-                )
+                found = fill_shards(shards, features, chosen, engine, stages, skip, store)
                 if found.skipped:
                     return Together([], {int(indices[i]): why for i, why in found.skipped.items()})
                 seconds, crossed = machines.fit(classifier, shards, indices, engine, stages)
@@ -204,7 +210,6 @@ def _place(
 ) -> Iterator[Any]:
     """Yield what takes n vectors: a matrix on the device, or shards on disk."""
     features = classifier.features_
-    shape = n, _length(features), features.precision
     threads, held = engine.threads, None
     # A store gets its vectors from the host, and so do shards.
     if (
@@ -212,11 +217,11 @@ def _place(
         and not store.active
         and gram_fits(n, classifier.new_svm().loss)
     ):
-        held = threads.make_room(*shape)
+        held = threads.make_room(n, _length(features), features.precision)
     if held is not None:
         yield held
         return
-    with Shards(*shape) as shards:
+    with open_shards(features, n, engine, store) as shards:
         yield shards
 
 

@@ -4,7 +4,14 @@ import tracemalloc
 import numpy as np
 from PIL import Image
 
-from lrrspm.images.near_copies import Pattern, brightness_pattern, group_near
+from lrrspm.images import near_copies
+from lrrspm.images.near_copies import (
+    ALIKE,
+    CORRELATION,
+    Pattern,
+    brightness_pattern,
+    group_near,
+)
 from tests.images.test_auditing import blobs
 
 
@@ -117,3 +124,50 @@ def test_many_near_patterns_take_little_memory():
         tracemalloc.stop()
     assert group == list(range(3000))
     assert peak < 50e6  # nine million pairs of indices would take 144 MB
+
+
+def naive_groups(patterns):
+    """Groups by comparing each with each, one pair at a time."""
+    groups = list(range(len(patterns)))
+    for i, one in enumerate(patterns):
+        for j, other in enumerate(patterns[:i]):
+            a, b = one.steps.astype(int), other.steps.astype(int)
+            alike = (a * b).sum() >= ALIKE * np.count_nonzero(a | b)
+            if alike and one.cells @ other.cells >= CORRELATION:
+                groups = [groups[i] if group == groups[j] else group for group in groups]
+    found = [[i for i, own in enumerate(groups) if own == group] for group in dict.fromkeys(groups)]
+    return [group for group in found if len(group) > 1]
+
+
+def test_groups_are_those_of_all_pairs(monkeypatch):
+    monkeypatch.setattr(near_copies, "_BLOCK", 8)
+    rng = np.random.default_rng(0)
+    bases = rng.standard_normal((60, 156)).cumsum(axis=1)  # with few wide directions, as images
+    patterns = []
+    for noise in (0, 0.4, 0.8):
+        for base in bases:
+            cells = base - base.mean() + noise * rng.standard_normal(156)
+            cells -= cells.mean()
+            steps = np.sign(np.resize(base, 288)) * (rng.random(288) > 0.05)
+            patterns.append(pattern_of(steps, cells / np.linalg.norm(cells)))
+    expected = naive_groups(patterns)
+    assert 10 < len(expected) <= 60
+    assert any(len(group) == 2 for group in expected)
+    assert group_near(patterns) == expected
+
+
+def test_far_patterns_are_not_compared(monkeypatch):
+    compared = []
+    whole = near_copies._near_block
+
+    def note(steps, cells, block, others):
+        compared.append(len(block) * len(others))
+        return whole(steps, cells, block, others)
+
+    monkeypatch.setattr(near_copies, "_near_block", note)
+    rng = np.random.default_rng(0)
+    # On an arc, as images that brighten to one side are.
+    angles = rng.uniform(0, np.pi, 4000)
+    cells = np.cos(angles)[:, None] * np.eye(156)[0] + np.sin(angles)[:, None] * np.eye(156)[1]
+    group_near([pattern_of(rng.choice([-1, 1], 288), one) for one in cells])
+    assert sum(compared) < 4000**2 / 8

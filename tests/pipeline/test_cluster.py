@@ -18,7 +18,8 @@ from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
 from lrrspm.cache import contents, makers
 from lrrspm.pipeline import cluster as module
 from lrrspm.pipeline import open_engine
-from lrrspm.pipeline.cluster import ClusterError, VersionError, scheduler_address
+from lrrspm.pipeline.cluster import scheduler_address
+from lrrspm.pipeline.versions import ClusterError, VersionError, check_identity
 
 from .clusters import Cluster, die, square, take_all_memory
 
@@ -65,6 +66,17 @@ def test_the_same_model_from_threads_processes_and_workers(dask_cluster, image_f
         assert train(image_folder, target, client) == expected
         assert client.status == "running"  # it is the caller's
         assert clone(ImageClassifier(engine=client)).engine is client
+
+
+def test_the_same_model_with_a_store(two, image_folder, tmp_path):
+    expected = train(image_folder, tmp_path / "model", "threads")
+    model = ImageClassifier(
+        LRREncoder(codebook_size=8), n_samples=500, random_state=0, n_jobs=2,
+        engine=two.engine, cache=tmp_path / "store",
+    )  # fmt: skip
+    for _ in range(2):  # the second time everything is in the store
+        model.fit(*find_images(image_folder)).save(tmp_path / "model")
+        assert hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == expected
 
 
 def test_a_killed_worker_is_replaced_and_its_chunk_counted_once(two, tmp_path):
@@ -159,7 +171,7 @@ def test_no_room_on_a_worker(two, model_path, image_folder, tmp_path):
 def test_workers_with_other_sources_are_refused():
     expected, found = ("1.0", "a" * 64), {"lrrspm": "1.0", "sources": "b" * 64}
     with pytest.raises(VersionError, match=r"other source files of lrrspm 1\.0 \(bbbbbbbbbb\)"):
-        module.check_identity(expected, found, "worker w")
+        check_identity(expected, found, "worker w")
 
 
 def test_workers_that_differ_are_warned_of(two, monkeypatch):

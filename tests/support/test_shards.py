@@ -3,6 +3,7 @@
 import errno
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_a_folder_that_cannot_be_made_is_explained(tmp_path):
 
 def test_lost_and_cut_files_are_named(tmp_path):
     path = tmp_path / "shard"
-    shard = Shard(str(path), 0, 2, 3, "<f4")
+    shard = Shard(str(path), 0, 2, 3, np.dtype("<f4"))
     with pytest.raises(ShardError) as caught:
         shard.read()
     assert caught.value.errno == errno.ENOENT
@@ -144,3 +145,35 @@ def test_lost_and_cut_files_are_named(tmp_path):
             call()
         assert caught.value.errno == errno.EIO
         assert caught.value.filename == str(path)
+
+
+def test_others_may_write_the_shards(tmp_path):
+    X = matrix(5, 3)
+    with Shards(5, 3, X.dtype, tmp_path, rows=2, apart=True) as shards:
+        planned = pickle.loads(pickle.dumps(shards.planned()))
+        for shard in planned[:2]:
+            assert shard.write(iter(X[shard.start : shard.stop, None])) == 2
+        assert planned[2].write([X[:0]]) == 0  # too few rows: no file
+        with pytest.raises(ShardError) as caught:
+            shards.adopt()
+        assert caught.value.filename == planned[2].path
+        planned[2].write([X[4:]])
+        planned[2].write([X[4:]])  # by two workers at once
+        shards.adopt()
+        np.testing.assert_array_equal(np.concatenate([shard.read() for shard in shards]), X)
+        assert len(list(Path(planned[0].path).parent.iterdir())) == 3
+        with pytest.raises(ValueError, match="NaN or infinity"):
+            planned[0].write([X[:1], np.full((1, 3), np.nan, X.dtype)])
+        np.testing.assert_array_equal(planned[0].read(), X[:2])
+
+
+def test_an_array_beside_shards_goes_with_them(tmp_path):
+    with Shards(1, 1, np.float16, tmp_path) as shards:
+        beside = shards.beside((2, 3))
+        np.testing.assert_array_equal(beside.opened(), np.zeros((2, 3)))
+        beside.opened()[1] = 5
+        np.testing.assert_array_equal(beside.opened(), [[0, 0, 0], [5, 5, 5]])
+        files = list(tmp_path.glob("*/*"))
+        beside.delete()
+        assert len(list(tmp_path.glob("*/*"))) == len(files) - 1
+    assert list(tmp_path.iterdir()) == []

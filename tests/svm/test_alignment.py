@@ -97,7 +97,7 @@ def test_labels_of_test_images_are_not_seen(image_folder, monkeypatch):
     """One codebook from all images leaves the weights at 1; else only members count."""
     seen = []
 
-    def spy(X, labels, members, _):
+    def spy(X, labels, members, *_):
         seen.append(len(members))
         return 0.5
 

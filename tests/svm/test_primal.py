@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from lrrspm import LinearSVM
@@ -16,8 +17,9 @@ from lrrspm._support.parallel import workers
 from lrrspm._support.shards import Shards
 from lrrspm.svm import stratified_folds
 from lrrspm.svm.linear import score_rows
-from lrrspm.svm.primal import Rows, Task, primal_weights, shard_products
+from lrrspm.svm.primal import Part, Problem, primal_weights, shard_scores, shard_sums
 from lrrspm.svm.squared import squared_weights
+from lrrspm.svm.subspace import Samples, advance, subspace_minimum
 
 LOSSES = ["squared_hinge", "squared"]
 CLASSES = 4
@@ -54,6 +56,12 @@ def fit_shards(machine, X, y, folder, rows=64, executor=None, folds=None, **give
         return machine.fit_folds(shards, y, folds, executor, **given)
 
 
+def solve(shards, indices, classes, C, squared, tol):
+    costs = np.full(len(indices), 2 * C, np.float32)
+    problem = Problem(shards, indices, classes, costs, squared, False)
+    return primal_weights(problem, tol, 1000, None)[0]
+
+
 def objectives(machine, X, y, weights=None):
     """The objective of each class, in float64, the intercept penalized too."""
     X, w = X.astype(np.float64), machine.coef_.astype(np.float64)
@@ -67,23 +75,15 @@ def objectives(machine, X, y, weights=None):
     return length / 2 + machine.C * (costs[:, None] * slack**2).sum(axis=0)
 
 
-def naive_sums(X, signs, costs, weights, vectors, squared):
-    """Losses, gradients, and products with the second derivative, sample by sample."""
-    n_classes, d = weights.shape
-    losses, gradients, products = (
-        np.zeros(n_classes),
-        np.zeros((n_classes, d)),
-        np.zeros((n_classes, d)),
-    )
-    for x, sign, cost in zip(X, signs, costs, strict=True):
-        x = np.append(x, 1) if d > len(x) else x
-        for c in range(n_classes):
-            slack = 1 - sign[c] * sum(weights[c] * x)
-            if squared or slack > 0:
-                losses[c] += cost / 2 * slack**2
-                gradients[c] -= cost * sign[c] * slack * x
-                products[c] += cost * sum(vectors[c] * x) * x
-    return losses, gradients, products
+def naive_sums(X, weights, changes):
+    """Scores, and sums of the samples times their changes, number by number."""
+    scores, sums = np.zeros(changes.shape), np.zeros(weights.shape)
+    for i, x in enumerate(X):
+        x = np.append(x, 1) if weights.shape[1] > len(x) else x
+        for c in range(len(weights)):
+            scores[i, c] = sum(weights[c] * x)
+            sums[c] += changes[i, c] * x
+    return scores, sums
 
 
 @settings(max_examples=15, deadline=None)
@@ -91,32 +91,54 @@ def naive_sums(X, signs, costs, weights, vectors, squared):
     n=st.integers(1, 20),
     d=st.integers(1, 6),
     rows=st.integers(1, 20),
-    squared=st.booleans(),
     constant=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_sums_are_those_of_a_loop(tmp_path_factory, n, d, rows, squared, constant, seed):
+def test_sums_are_those_of_a_loop(tmp_path_factory, n, d, rows, constant, seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)).astype(np.float32)
-    indices, chosen = rng.integers(4, size=n), np.array([2, 0])
-    costs = rng.uniform(0, 3, n).astype(np.float32)
-    weights, vectors = rng.standard_normal((2, 2, d + constant)).astype(np.float32)
-    signs, plain = np.where(indices[:, None] == chosen, 1, -1), np.zeros(2, bool)
-    expected = naive_sums(X, signs, costs, weights, vectors, squared)
-    losses, gradients, products = np.zeros(2), np.zeros(weights.shape), np.zeros(weights.shape)
+    weights = rng.standard_normal((2, d + constant)).astype(np.float32)
+    changes = rng.standard_normal((n, 2)).astype(np.float32)
     with sharded(X, tmp_path_factory.mktemp("shards"), rows) as shards:
-        for shard in shards:
-            own = slice(shard.start, shard.stop)
-            active = np.full((-(-len(shard) // 8), 2), 255, np.uint8)
-            some = Rows(indices[own], costs[own], active)
-            found = shard_products(Task(weights, chosen, plain, squared), shard, some)
-            losses, gradients = losses + found.losses, gradients + found.products
-            curve = shard_products(
-                Task(vectors, chosen, ~plain, squared), shard, some._replace(active=found.active)
-            )
-            products = products + curve.products
-    for got, wanted in zip((losses, gradients, products), expected, strict=True):
+        parts = [Part(shard, changes[shard.start : shard.stop]) for shard in shards]
+        found = (
+            np.concatenate(shard_scores(weights, list(shards))),
+            np.sum(shard_sums(constant, parts), axis=0),
+        )
+    for got, wanted in zip(found, naive_sums(X, weights, changes), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def naive_objective(strips, products, signs, costs, squared, mix):
+    slack = 1 - signs * (mix @ strips)
+    if not squared:
+        slack = np.maximum(slack, 0)
+    return mix @ products @ mix / 2 + np.sum(costs / 2 * slack**2)
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_mix_of_directions_is_better(squared, seed):
+    rng = np.random.default_rng(seed)
+    strips = rng.standard_normal((4, 50)).astype(np.float32)
+    strips[3] = 2 * strips[2]  # dependent
+    directions = rng.standard_normal((4, 9))
+    directions[3] = 2 * directions[2]
+    products = directions @ directions.T
+    signs, costs = rng.choice([-1, 1], 50).astype(np.int8), rng.uniform(0, 3, 50)
+    found = subspace_minimum(strips, products, Samples(signs, costs.astype(np.float32), squared))
+    given = strips.astype(np.float64), products, signs, costs, squared
+    np.testing.assert_allclose(found.value, naive_objective(*given, found.mix), rtol=1e-5)
+    best = minimize(lambda mix: naive_objective(*given, mix), np.zeros(4), tol=1e-10).fun
+    assert found.value <= best * (1 + 1e-5)
+
+
+def test_a_step_is_added_and_kept():
+    strips = np.arange(12, dtype=np.float32).reshape(4, 3)
+    advance(strips, np.array([0.5, 0, 2.0, 0]), 2)
+    np.testing.assert_array_equal(strips[2], [12, 14.5, 17])
+    np.testing.assert_array_equal(strips[0], [12, 15.5, 19])
+    np.testing.assert_array_equal(strips[1::2], [[3, 4, 5], [9, 10, 11]])
 
 
 def test_two_samples_by_hand(tmp_path):
@@ -124,10 +146,7 @@ def test_two_samples_by_hand(tmp_path):
     X = np.eye(2, dtype=np.float32)
     with sharded(X, tmp_path) as shards:
         for squared in (False, True):
-            weights, _ = primal_weights(
-                shards, np.array([1, 0]), np.array([1]), np.full(2, 6, np.float32),
-                squared, 1e-6, 100, None,
-            )  # fmt: skip
+            weights = solve(shards, np.array([1, 0]), np.array([1]), 3.0, squared, 1e-6)
             np.testing.assert_allclose(weights, [[6 / 7, -6 / 7]], rtol=1e-5)
 
 
@@ -175,10 +194,7 @@ def test_the_gap_is_half_the_square_of_the_gradient(data, tmp_path):
     values = []
     with sharded(X, tmp_path, 64) as shards:
         for tol in (1e-2, 1e-6):
-            weights, _ = primal_weights(
-                shards, y, np.arange(CLASSES), np.full(len(X), 20, np.float32),
-                False, tol, 1000, None,
-            )  # fmt: skip
+            weights = solve(shards, y, np.arange(CLASSES), 10.0, False, tol)
             slack = 1 - np.where(y[:, None] == np.arange(CLASSES), 1, -1) * (X @ weights.T)
             square = np.maximum(slack, 0) ** 2
             values.append((weights**2).sum(axis=1) / 2 + 10 * square.sum(axis=0))
@@ -292,7 +308,5 @@ def test_least_squares_are_those_of_a_factorization(tmp_path):
     signs = np.where(y == np.arange(CLASSES)[:, None], 1, -1).astype(np.float32)
     expected = squared_weights(X, signs, 3.0, None, None)
     with sharded(X, tmp_path, 50) as shards:
-        weights, _ = primal_weights(
-            shards, y, np.arange(CLASSES), np.full(len(X), 6, np.float32), True, 1e-6, 1000, None
-        )
+        weights = solve(shards, y, np.arange(CLASSES), 3.0, True, 1e-6)
     np.testing.assert_allclose(weights, expected, atol=1e-3)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,7 +20,7 @@ from .halves import all_finite, widen_columns
 # Bytes of a shard, and of the rows of one in float32 that are in memory at a
 # time. Both fix the order of sums, so they depend on nothing but the length.
 _SHARD_BYTES = 2**28
-_BLOCK_BYTES = 2**25
+_BLOCK_BYTES = 2**23
 _LEAST_ROWS, _MOST_ROWS = 16, 2**16
 
 
@@ -33,7 +35,7 @@ class Shard(NamedTuple):
     start: int
     stop: int
     columns: int
-    dtype: str
+    dtype: np.dtype[Any]
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -41,18 +43,16 @@ class Shard(NamedTuple):
     def read(self, first: int = 0, last: int | None = None) -> NDArray[Any]:
         """Return rows of the shard, from its own ``first`` to before ``last``, (rows, d)."""
         last = len(self) if last is None else min(last, len(self))
-        dtype = np.dtype(self.dtype)
-        out = np.empty((max(last - first, 0), self.columns), dtype)
-        self._fill(out, first * self.columns * dtype.itemsize)
+        out = np.empty((max(last - first, 0), self.columns), self.dtype)
+        self._fill(out, first * self.columns * self.dtype.itemsize)
         return out
 
     def columns_at(self, first: int, last: int) -> NDArray[np.float32]:
         """Return columns in float32, (rows, last - first), reading no others."""
-        dtype = np.dtype(self.dtype)
-        out = np.empty((len(self), last - first), dtype)
+        out = np.empty((len(self), last - first), self.dtype)
         with self._opened() as file:
             for row, target in enumerate(out):
-                file.seek((row * self.columns + first) * dtype.itemsize)
+                file.seek((row * self.columns + first) * self.dtype.itemsize)
                 self._check(file.readinto(target.data.cast("B")), target.nbytes)
         return _widened(out)
 
@@ -63,10 +63,38 @@ class Shard(NamedTuple):
             rows = slice(first, min(first + size, len(self)))
             yield rows, _widened(self.read(rows.start, rows.stop))
 
+    def write(self, blocks: Iterable[NDArray[Any]]) -> int:
+        """Write blocks of rows (m, d) to the file, and return how many rows they had.
+
+        The file has its name when all rows of the shard are in it; with fewer there is
+        none. Several processes may write the same shard at once.
+
+        Raises ValueError where a value is not finite.
+        """
+        written, path = 0, Path(self.path)
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+            try:
+                for block in blocks:
+                    check_rows(block, self.columns, self.dtype)
+                    file.write(np.ascontiguousarray(block).data)
+                    written += len(block)
+                file.close()
+                if written == len(self):
+                    Path(file.name).replace(path)
+            finally:
+                Path(file.name).unlink(missing_ok=True)
+        return written
+
     def _fill(self, out: NDArray[Any], offset: int) -> None:
         with self._opened() as file:
             file.seek(offset)
             self._check(file.readinto(out.data.cast("B")), out.nbytes)
+
+    def check(self) -> None:
+        """Raise ShardError where the file is not there, or has another size."""
+        with self._opened() as file:
+            size = file.seek(0, os.SEEK_END)
+        self._check(size, len(self) * self.columns * self.dtype.itemsize)
 
     def _opened(self) -> Any:
         try:
@@ -79,6 +107,22 @@ class Shard(NamedTuple):
     def _check(self, found: int | None, expected: int) -> None:
         if found != expected:
             raise ShardError(errno.EIO, "vectors on disk are cut short; train again", self.path)
+
+
+class Beside(NamedTuple):
+    """An array in float32, in a file that is deleted with the shards."""
+
+    path: str
+    shape: tuple[int, ...]
+
+    def opened(self) -> NDArray[np.float32]:
+        """Map the array into memory: what was read counts as memory until the last view is gone."""
+        return np.memmap(self.path, np.float32, "r+", shape=self.shape)
+
+    def delete(self) -> None:
+        """Delete the file, if the system lets us before the shards go."""
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
 
 
 class Shards(Sequence[Shard]):
@@ -95,6 +139,11 @@ class Shards(Sequence[Shard]):
         Where the temporary folder is made; None is that of the system, TMPDIR.
     rows : int or None
         Rows per shard; None is a power of two, up to 256 MB.
+    spread : callable or None
+        ``spread(function, parts, shared)`` applies ``function(shared, some)`` to some parts at
+        a time, on other machines that read the files; it yields results in order. None is here.
+    apart : bool
+        True where other processes write the shards: they are :meth:`planned`, then adopted.
 
     Raises
     ------
@@ -109,7 +158,10 @@ class Shards(Sequence[Shard]):
         dtype: DTypeLike,
         folder: str | os.PathLike[str] | None = None,
         rows: int | None = None,
+        spread: Callable[..., Iterator[Any]] | None = None,
+        apart: bool = False,
     ) -> None:
+        self.spread, self.apart = spread, apart
         self.shape: tuple[int, int] = (n, d)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         if self.dtype not in (np.float16, np.float32):
@@ -120,7 +172,7 @@ class Shards(Sequence[Shard]):
         self._parent = Path(tempfile.gettempdir() if folder is None else folder)
         self._folder: Path | None = None
         self._shards: list[Shard] = []
-        self._waiting = np.empty((min(self._rows, n), d), self.dtype)
+        self._waiting = np.empty((0 if apart else min(self._rows, n), d), self.dtype)
         self._filled = 0
 
     @property
@@ -159,15 +211,9 @@ class Shards(Sequence[Shard]):
         block = np.ascontiguousarray(block)  # also of vectors on a device
         added = len(block)
         written = (self._shards[-1].stop if self._shards else 0) + self._filled
-        if block.ndim != 2 or block.shape[1] != self.shape[1] or block.dtype != self.dtype:
-            raise ValueError(
-                f"rows of {self.shape[1]} numbers in {self.dtype} are expected, got an array of "
-                f"shape {block.shape} in {block.dtype}"
-            )
+        check_rows(block, self.shape[1], self.dtype)
         if written + len(block) > self.shape[0]:
             raise ValueError(f"more than the {self.shape[0]} rows that were announced")
-        if not (all_finite(block) if block.dtype == np.float16 else np.isfinite(block).all()):
-            raise ValueError("Input X contains NaN or infinity.")
         while len(block):
             some = block[: self._rows - self._filled]
             self._waiting[self._filled : self._filled + len(some)] = some
@@ -180,20 +226,33 @@ class Shards(Sequence[Shard]):
 
     def _write(self, stop: int) -> None:
         """Write the waiting rows to a file, which has its name when it is complete."""
-        assert self._folder is not None, "shards are written inside a with block"
-        name = self._folder / f"{len(self._shards):06d}.vectors"
-        temporary = name.with_suffix(".part")
+        shard = self._planned(stop - self._filled, stop)
         try:
-            with temporary.open("xb") as file:
-                file.write(self._waiting[: self._filled].data.cast("B"))
-            temporary.replace(name)
+            shard.write([self._waiting[: self._filled]])
         except OSError as error:
             raise self._explained(error) from None
-        start = stop - self._filled
-        self._shards.append(Shard(str(name), start, stop, self.shape[1], self.dtype.str))
+        self._shards.append(shard)
         self._filled = 0
         if stop == self.shape[0]:
             self._waiting = self._waiting[:0].copy()
+
+    def _planned(self, start: int, stop: int) -> Shard:
+        assert self._folder is not None, "shards are written inside a with block"
+        name = self._folder / f"{start // self._rows:06d}.vectors"
+        return Shard(str(name), start, stop, self.shape[1], self.dtype)
+
+    def planned(self) -> list[Shard]:
+        """Return all shards, for others to write them; :meth:`adopt` takes them then."""
+        n = self.shape[0]
+        return [
+            self._planned(start, min(start + self._rows, n)) for start in range(0, n, self._rows)
+        ]
+
+    def adopt(self) -> None:
+        """Take shards that others have written; ShardError where one is not there."""
+        for shard in (shards := self.planned()):
+            shard.check()
+        self._shards, self._waiting = shards, self._waiting[:0].copy()
 
     def _explained(self, error: OSError) -> OSError:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -212,6 +271,22 @@ class Shards(Sequence[Shard]):
             str(self._parent),
         )
 
+    def beside(self, shape: tuple[int, ...]) -> Beside:
+        """Make an array of zeros in a file beside the shards, deleted with them.
+
+        All of it is written, so that a full disk is noticed here and not in the middle.
+        """
+        assert self._folder is not None, "arrays beside shards are made inside a with block"
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+                piece = bytes(2**20)
+                left = 4 * math.prod(shape)
+                while left:
+                    left -= file.write(piece[:left])
+        except OSError as error:
+            raise self._explained(error) from None
+        return Beside(file.name, shape)
+
     def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """Return some rows, (len(rows), d), in the order given."""
         out = np.empty((len(rows), self.shape[1]), self.dtype)
@@ -227,6 +302,18 @@ class Shards(Sequence[Shard]):
         for shard in self:
             out[shard.start : shard.stop] = shard.columns_at(first, last)
         return out
+
+
+def check_rows(block: NDArray[Any], columns: int, dtype: np.dtype[Any]) -> None:
+    """Raise ValueError for rows that are not (m, columns), of another type, or not finite."""
+    if block.ndim != 2 or block.shape[1] != columns or block.dtype != dtype:
+        raise ValueError(
+            f"rows of {columns} numbers in {dtype} are expected, got an array of "
+            f"shape {block.shape} in {block.dtype}"
+        )
+    finite = all_finite if block.dtype == np.float16 else np.isfinite
+    if not np.all(finite(np.ascontiguousarray(block))):
+        raise ValueError("Input X contains NaN or infinity.")
 
 
 def _widened(values: NDArray[Any]) -> NDArray[np.float32]:

@@ -100,9 +100,13 @@ class FeatureStore:
         other machines.
         """
         files = [None if isinstance(image, np.ndarray) else os.fspath(image) for image in images]
-        asked = [(i, self._digests.get(file or "")) for i, file in zip(images, files, strict=True)]
+        before = [None if file is None else self._digests.get(file) for file in files]
+        # No digest travels: engines take any string for a path, and make it absolute.
+        asked = [(image, known and known[0]) for image, known in zip(images, before, strict=True)]
         digests = []
-        for file, found in zip(files, mapped(_identify, asked), strict=True):
+        for file, known, new in zip(files, before, mapped(_identify, asked), strict=True):
+            found = new or known
+            assert found is not None
             if file is not None:
                 self._digests[file] = found
             digests.append(found[1])
@@ -162,15 +166,13 @@ class FeatureStore:
             warnings.warn(self.trouble, stacklevel=2)
 
 
-def _identify(asked: tuple[Any, Known | None]) -> Known:
-    """Compute the digest of an image, unless the file has not changed since it was known."""
+def _identify(asked: tuple[Any, tuple[int, ...] | None]) -> Known | None:
+    """Compute the digest of an image; None for a file that still has the signature given."""
     image, known = asked
     if isinstance(image, np.ndarray):
         return (), digest_array(image)
     signature = file_signature(image)
-    if known is not None and known[0] == signature:
-        return known
-    return signature, file_digest(image)
+    return None if signature == known else (signature, file_digest(image))
 
 
 def contents(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:

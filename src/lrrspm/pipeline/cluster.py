@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import time
 import warnings
@@ -16,6 +17,7 @@ from .._support.files import absolute_paths
 from .._support.parallel import single_blas_thread
 from .._support.text import plural
 from ..cache import makers
+from .versions import ClusterError, VersionError, check_identity, identity, question
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -46,14 +48,6 @@ CONNECT = 10.0
 
 _SCHEMES = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
 _INSTALL = "pip install 'lrrspm[dask]'"
-
-
-class ClusterError(ConnectionError):
-    """A cluster that cannot be used; the message names it, the reason and the remedy."""
-
-
-class VersionError(ClusterError):
-    """A worker with another lrrspm; the message has both versions."""
 
 
 def scheduler_address(engine: str) -> str:
@@ -151,7 +145,7 @@ class Cluster(Executor):
     def __init__(self, client: Client) -> None:
         self._client = client
         self._name = str(client.scheduler.address) if client.scheduler else "the scheduler"
-        self._expected = _identity(makers())
+        self._expected = identity(makers())
         self._threads, self._counted = 0, 0.0
         self._slowest = 0.0
         self._wait_for_workers()
@@ -160,6 +154,10 @@ class Cluster(Executor):
     def submit(self, function: Callable[..., R], /, *args: Any, **named: Any) -> Any:
         """Compute something else on a worker; returns a future of Dask."""
         return self._client.submit(function, *args, **named, pure=False)
+
+    def sees(self, path: str) -> bool:
+        """True if every worker finds a file under this path."""
+        return all(self._client.run(os.path.exists, path).values())
 
     def map_chunks(
         self,
@@ -232,8 +230,11 @@ class Cluster(Executor):
         while True:
             step = max(0.2, min(5.0, PATIENCE / 2))
             try:
-                with self._client.as_current():
-                    finished = wait(futures, timeout=step, return_when="FIRST_COMPLETED").done
+                # Asking the client's loop takes a millisecond.
+                finished = {future for future in futures if future.done()}
+                if not finished:
+                    with self._client.as_current():
+                        finished = wait(futures, timeout=step, return_when="FIRST_COMPLETED").done
             except TimeoutError:
                 now = time.monotonic()
                 if not self._client.scheduler_info()["workers"]:
@@ -259,6 +260,7 @@ class Cluster(Executor):
                     continue
                 chunk.cancel()
                 raise self._explained(error, chunk) from None
+            futures.remove(found)  # a result that is here is released without asking
             chunk.cancel()
             return done
 
@@ -320,7 +322,7 @@ class Cluster(Executor):
         """Refuse workers with another lrrspm, and warn of those with another processor."""
         ours = makers()
         different: dict[str, str] = {}
-        for address, theirs in self._client.run(_question()).items():
+        for address, theirs in self._client.run(question()).items():
             if isinstance(theirs, str):
                 raise VersionError(f"worker {address}: {theirs}; here is lrrspm {ours['lrrspm']}")
             check_identity(self._expected, theirs, f"worker {address}")
@@ -333,47 +335,6 @@ class Cluster(Executor):
                 + "; ".join(different.values()),
                 stacklevel=2,
             )
-
-
-def _question() -> Callable[[], dict[str, str] | str]:
-    """Return what workers are asked: a function that travels by value.
-
-    Any other is looked up in their lrrspm, which may not have it.
-    """
-
-    def ask() -> dict[str, str] | str:
-        try:
-            import lrrspm
-        except ImportError as error:
-            return f"has no lrrspm ({error})"
-        try:
-            from lrrspm.cache.keys import makers
-        except ImportError:
-            return f"has lrrspm {lrrspm.__version__}"
-        return {**makers(), "lrrspm": lrrspm.__version__}
-
-    return ask
-
-
-def _identity(found: dict[str, str]) -> tuple[str, str]:
-    """Return the version of lrrspm and the digest of its source files."""
-    return found["lrrspm"], found["sources"]
-
-
-def check_identity(expected: tuple[str, str], found: dict[str, str], who: str) -> None:
-    """Raise VersionError where a worker has another lrrspm than the run."""
-    theirs = _identity(found)
-    if theirs == expected:
-        return
-    if theirs[0] != expected[0]:
-        raise VersionError(
-            f"{who} has lrrspm {theirs[0]}, this run lrrspm {expected[0]}; "
-            "install one version on all machines"
-        )
-    raise VersionError(
-        f"{who} has other source files of lrrspm {theirs[0]} ({theirs[1][:10]}) than this run "
-        f"({expected[1][:10]}); install the same on all machines"
-    )
 
 
 class Done(NamedTuple):

@@ -119,7 +119,7 @@ def stream_vectors(
 
         part = Stages(tell)
         images_here = images[start : start + size]
-        yield _compute(function, features, start, images_here, engine, part, skip, store)
+        yield compute_block(function, features, start, images_here, engine, part, skip, store)
         stages.add_all(part.seconds.items())
 
 
@@ -172,6 +172,14 @@ def _stream_remote(
     stages.add("encode", time.perf_counter() - begin)
 
 
+def worker_store(folder: str | os.PathLike[str] | None) -> FeatureStore:
+    """Return the store of this thread of a worker."""
+    store: FeatureStore | None = getattr(_own, "store", None)
+    if store is None or store.folder != folder or store.trouble is not None:
+        store = _own.store = FeatureStore(folder)
+    return store
+
+
 def _compute_remotely(
     function: Function,
     features: SpatialPyramidFeatures,
@@ -180,17 +188,15 @@ def _compute_remotely(
     asked: Sequence[tuple[int, Sequence[Image]]],
 ) -> list[Block]:
     """Compute some blocks on a worker, which reads the images and writes to the store itself."""
-    store: FeatureStore | None = getattr(_own, "store", None)
-    if store is None or store.folder != folder or store.trouble is not None:
-        store = _own.store = FeatureStore(folder)
+    store = worker_store(folder)
     here, blocks = Engine(None, None), []
     for first, images in asked:
-        blocks.append(_compute(function, features, first, images, here, Stages(), skip, store))
+        blocks.append(compute_block(function, features, first, images, here, Stages(), skip, store))
         store.forget_files()
     return blocks
 
 
-def _compute(
+def compute_block(
     function: Function,
     features: SpatialPyramidFeatures,
     first: int,
@@ -200,6 +206,7 @@ def _compute(
     skip: bool,
     store: FeatureStore | None,
 ) -> Block:
+    """Apply a function to the vectors of images, of which the first has the number ``first``."""
     encoded = encode_images([features], images, engine, stages, skip, store)
     skipped = {first + i: reason for i, reason in encoded.skipped.items()}
     start = time.perf_counter()

@@ -70,7 +70,8 @@ def fit_crossed(
 
         given: dict[str, Any] = {} if gram is None else {"gram": gram}
         given |= {"progress": progress} if sharded else {}
-        svm.fit_folds(X, y, folds, executor, sample_weight, test, **given)
+        samples: Any = X  # in shards for a linear machine alone
+        svm.fit_folds(samples, y, folds, executor, sample_weight, test, **given)
     left = None
     if gram is not None:
         assert isinstance(svm, LinearSVM)

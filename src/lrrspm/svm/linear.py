@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -16,7 +16,7 @@ from .. import config
 from .._support.devices import Accelerator, Held
 from .._support.estimators import BaseEstimator, ClassifierMixin
 from .._support.parallel import single_blas_thread, workers
-from .._support.shards import Shards
+from .._support.shards import Shard, Shards
 from .dual import Floats, GramProducts, LinearProducts, Products, gram_matrix, solve_dual
 from .labels import (
     ClassWeight,
@@ -28,7 +28,7 @@ from .labels import (
     without_folds,
 )
 from .long import check_halves, long_gram_matrix, long_scores, long_weights, round_weights
-from .primal import Progress, primal_weights
+from .primal import Problem, Progress, primal_weights
 from .squared import squared_betas, squared_weights
 
 _LOSSES = ("squared_hinge", "squared")
@@ -57,12 +57,24 @@ def score_rows(
     if not isinstance(X, Shards):
         # All rows are not copied: long vectors leave little room.
         return np.asarray(machine.scores(X if rows.all() else X[rows], executor))
-    parts = [
-        machine.scores(shard.read()[rows[shard.start : shard.stop]], executor)
-        for shard in X
-        if rows[shard.start : shard.stop].any()
-    ]
-    return np.concatenate(parts)
+    chosen = ((shard, rows[shard.start : shard.stop]) for shard in X)
+    parts = [part for part in chosen if part[1].any()]
+    if X.spread is not None:
+        return np.concatenate(list(X.spread(_score_shards, parts, machine)))
+    return np.concatenate([_score_shard(machine, part, executor) for part in parts])
+
+
+def _score_shards(
+    machine: Any, parts: Sequence[tuple[Shard, NDArray[np.bool_]]]
+) -> list[NDArray[Any]]:
+    return [_score_shard(machine, part, None) for part in parts]
+
+
+def _score_shard(
+    machine: Any, part: tuple[Shard, NDArray[np.bool_]], executor: Executor | None
+) -> NDArray[Any]:
+    shard, rows = part
+    return np.asarray(machine.scores(shard.read()[rows], executor))
 
 
 def linear_gram(X: Floats | Shards | Held, executor: Executor | None) -> Floats:
@@ -266,10 +278,11 @@ class LinearSVM(ClassifierMixin, BaseEstimator):
                     assert isinstance(shards, Shards)
                     costs = np.full(n, 2 * self.C, np.float32)
                     costs *= 1 if some is None else some
+                    squared = self.loss == "squared"
+                    problem = Problem(shards, indices, numbers, costs, squared, self.fit_intercept)
                     found, machine.n_iter_ = primal_weights(
-                        shards, indices, numbers, costs, self.loss == "squared", self.tol,
-                        self.max_iter, executor, self.fit_intercept, start, progress,
-                    )  # fmt: skip
+                        problem, self.tol, self.max_iter, executor, start, progress
+                    )
                     start = found if start is None else start  # a fold's solution is near
                 machine._keep(found.astype(np.float32), shards.dtype == np.float16)
                 if tell is not None and fold >= 0:

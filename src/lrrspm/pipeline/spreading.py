@@ -1,0 +1,140 @@
+"""Spreading: vectors that workers write to a folder they share, and what they compute from these.
+
+The driver has the list of files, sums and scores, and never the vectors.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from .._support.shards import Shard, Shards
+from .._support.stages import Stages
+from ..cache import FeatureStore
+from .engines import Engine
+from .streaming import Streamed, block_size, compute_block, map_vectors, whole, worker_store
+
+if TYPE_CHECKING:
+    from ..features import Image, SpatialPyramidFeatures
+
+
+class Written(NamedTuple):
+    """What became of the images of one shard, see ``Streamed``; the trouble of a store."""
+
+    images: int
+    skipped: dict[int, str]
+    seconds: float
+    trouble: str | None
+
+
+def open_shards(
+    features: SpatialPyramidFeatures, n: int, engine: Engine, store: FeatureStore
+) -> Shards:
+    """Make shards for the vectors of n images, where the engine's workers can write them."""
+    length = sum(channel.n_features for channel in features.channels_)
+    folder = _shared_folder(engine, store)
+    spread = partial(_spread, engine) if folder is not None and engine.remote else None
+    return Shards(n, length, features.precision, folder, spread=spread, apart=folder is not None)
+
+
+def _shared_folder(engine: Engine, store: FeatureStore) -> Path | None:
+    """Return a folder that all workers can write to, if there is one for sure.
+
+    Processes share the disk. Workers of a cluster share the folder of the store if each of
+    them finds a file that was just written to it.
+    """
+    if engine.on_device:
+        return None
+    if isinstance(engine.executor, ProcessPoolExecutor):
+        return Path(tempfile.gettempdir())
+    sees = getattr(engine.executor, "sees", None)
+    if sees is None or store.folder is None:
+        return None
+    try:
+        with tempfile.NamedTemporaryFile(dir=store.folder, prefix=".shared-") as file:
+            return store.folder / ".training" if sees(os.path.abspath(file.name)) else None
+    except OSError:
+        return None  # a store that cannot be written to
+
+
+def _spread(
+    engine: Engine, function: Callable[..., list[Any]], parts: Sequence[Any], shared: object
+) -> Iterator[Any]:
+    # One shard per task: it is 256 MB, and its sums may be large.
+    return engine.map_chunks(function, parts, shared, first=1, most=1)
+
+
+def fill_shards(
+    shards: Any,
+    features: SpatialPyramidFeatures,
+    images: Sequence[Image],
+    engine: Engine,
+    stages: Stages,
+    skip: bool,
+    store: FeatureStore,
+) -> Streamed:
+    """Write the vectors of images to shards: by the workers where these share their folder.
+
+    Or to what else takes blocks by its ``append``, such as a matrix on a device. Images that could not be read are listed in the result, and then there are no shards.
+    """
+    if not isinstance(shards, Shards) or not shards.apart:
+        take = shards.append
+        return map_vectors(whole, features, images, engine, stages, skip, store, take)
+    asked = [(shard, images[shard.start : shard.stop]) for shard in shards.planned()]
+    found = engine.map_chunks(write_shards, asked, features, skip, store.folder, first=1, most=1)
+    done, seconds, skipped, told = 0, 0.0, dict[int, str](), set[str]()
+    for part in found:
+        done += part.images
+        seconds += part.seconds
+        skipped |= part.skipped
+        stages.tell("encoding images", done, len(images))
+        if part.trouble is not None and part.trouble not in told:
+            told.add(part.trouble)
+            warnings.warn(f"on a worker: {part.trouble}", stacklevel=2)
+    stages.add("encode", seconds)
+    if not skipped:
+        shards.adopt()
+    return Streamed([], skipped, seconds, 0.0)
+
+
+def write_shards(
+    features: SpatialPyramidFeatures,
+    skip: bool,
+    folder: str | os.PathLike[str] | None,
+    asked: Sequence[tuple[Shard, Sequence[Image]]],
+) -> list[Written]:
+    """Compute vectors and write them to shards, on a worker, a block of images at a time."""
+    store = worker_store(folder)
+    here, found, size = Engine(None, None), [], block_size(features, remote=True)
+    for shard, images in asked:
+        skipped: dict[int, str] = {}
+        spent = [0.0]
+
+        def blocks(
+            shard: Shard = shard,
+            images: Sequence[Image] = images,
+            skipped: dict[int, str] = skipped,
+            spent: list[float] = spent,
+        ) -> Iterator[NDArray[Any]]:
+            for start in range(0, len(images), size):
+                some = images[start : start + size]
+                block = compute_block(
+                    whole, features, shard.start + start, some, here, Stages(), skip, store
+                )
+                skipped.update(block.skipped)
+                spent[0] += block.seconds
+                store.forget_files()
+                if block.result is not None and not skipped:
+                    yield block.result
+
+        shard.write(blocks())
+        found.append(Written(len(images), skipped, spent[0], store.trouble))
+    return found

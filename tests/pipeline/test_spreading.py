@@ -1,0 +1,154 @@
+"""Training on more vectors than memory: workers write and read them, the driver has sums."""
+
+import hashlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from lrrspm import ImageClassifier, LRREncoder, find_images
+from lrrspm._support import shards as matrices
+from lrrspm._support.shards import Shard
+from lrrspm._support.stages import Stages
+from lrrspm.cache import FeatureStore
+from lrrspm.images import ImageError
+from lrrspm.pipeline import Engine, fill_shards, open_engine, open_shards
+from lrrspm.pipeline.cluster import Cluster as WorkersOfDask
+
+from .clusters import Cluster
+
+pytestmark = pytest.mark.network
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    pytest.importorskip("distributed")
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start_workers(2)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def beyond_memory(monkeypatch):
+    """No vectors in memory, no Gram matrix, and shards of 16 rows."""
+    monkeypatch.setattr("lrrspm.training.MEMORY", 1)
+    monkeypatch.setattr("lrrspm.svm.linear.GRAM_BYTES", 0)
+    monkeypatch.setattr(matrices, "_MOST_ROWS", 16)
+
+
+def classifier(**given):
+    return ImageClassifier(
+        LRREncoder(codebook_size=8), n_samples=500, random_state=0, n_jobs=2, C=0.01, **given
+    )
+
+
+def train(folder, target, **given):
+    classifier(**given).fit(*find_images(folder)).save(target)
+    return hashlib.sha256(target.read_bytes()).hexdigest()
+
+
+class Opened:
+    """Files of shards that this process reads or writes."""
+
+    def __init__(self, monkeypatch):
+        self.count = 0
+        for name in ("_opened", "write"):
+            monkeypatch.setattr(Shard, name, self._counting(getattr(Shard, name)))
+
+    def _counting(self, function):
+        def counted(*arguments):
+            self.count += 1
+            return function(*arguments)
+
+        return counted
+
+
+@pytest.mark.usefixtures("beyond_memory")
+def test_the_driver_opens_no_vectors(two, image_folder, tmp_path, monkeypatch):
+    expected = train(image_folder, tmp_path / "model")
+    opened = Opened(monkeypatch)
+    # 36 images are three shards. Sizes are looked at once, and nothing is read.
+    monkeypatch.setattr(Shard, "check", lambda shard: None)
+    assert train(image_folder, tmp_path / "model", engine=two.engine, cache=tmp_path / "s") == (
+        expected
+    )
+    assert opened.count == 0
+    assert list((tmp_path / "s" / ".training").iterdir()) == []
+    # Without a folder that workers share, vectors come to the driver, and bits are the same.
+    assert train(image_folder, tmp_path / "model", engine=two.engine) == expected
+    assert opened.count > 0
+
+
+@pytest.mark.usefixtures("beyond_memory")
+def test_processes_write_the_shards(image_folder, tmp_path, monkeypatch):
+    expected = train(image_folder, tmp_path / "model")
+    monkeypatch.setattr(Shard, "write", None)  # nobody here may
+    assert train(image_folder, tmp_path / "model", engine="processes") == expected
+
+
+@pytest.mark.usefixtures("beyond_memory")
+def test_workers_may_die_while_shards_are_read(two, image_folder, tmp_path):
+    expected = train(image_folder, tmp_path / "model")
+    done, killed = threading.Event(), []
+
+    def kill():
+        while not (tmp_path / "s" / ".training").is_dir() and not done.is_set():
+            time.sleep(0.05)
+        time.sleep(0.5)
+        victim = two.workers[0]
+        killed.append(victim.pid)
+        two.kill(victim)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        found = train(image_folder, tmp_path / "model", engine=two.engine, cache=tmp_path / "s")
+    finally:
+        done.set()
+        killer.join()
+        two.start_workers(2 - len(two.workers))
+    assert killed
+    assert found == expected
+
+
+def test_a_folder_that_is_not_shared_is_noticed(two, tmp_path):
+    with open_engine(1, two.engine) as engine:
+        workers = engine.executor
+        assert isinstance(workers, WorkersOfDask)
+        assert workers.sees(str(tmp_path))
+        assert not workers.sees(str(tmp_path / "nowhere"))
+        features = fitted(tmp_path)
+        with open_shards(features, 3, engine, FeatureStore(None)) as shards:
+            assert not shards.apart
+            assert shards.spread is None
+        with open_shards(features, 3, engine, FeatureStore(tmp_path / "store")) as shards:
+            assert shards.apart
+            assert shards.spread is not None
+    with ThreadPoolExecutor(1) as strange:  # whose machines are unknown
+        engine = Engine(None, strange)
+        with open_shards(features, 3, engine, FeatureStore(tmp_path / "store")) as shards:
+            assert not shards.apart
+
+
+def fitted(folder):
+    rng = np.random.default_rng(0)
+    images = list(rng.random((4, 40, 40), dtype=np.float32))
+    features = classifier().new_features().set_params(random_state=0)
+    return features.fit(images)
+
+
+def test_unreadable_images_are_named(two, image_folder, tmp_path):
+    paths = [*find_images(image_folder)[0][:20], str(tmp_path / "lost.png")]
+    features, store = fitted(tmp_path), FeatureStore(tmp_path / "store")
+    with open_engine(1, two.engine) as engine, open_shards(features, 21, engine, store) as shards:
+        found = fill_shards(shards, features, paths, engine, Stages(), True, store)
+        assert list(found.skipped) == [20]
+        with pytest.raises(RuntimeError):
+            list(shards)
+        with pytest.raises(ImageError, match=r"lost\.png"):
+            fill_shards(shards, features, paths, engine, Stages(), False, store)
