@@ -246,7 +246,7 @@ def _learn_from_some(
     if isinstance(threads, Accelerator) and not store.active:
         room = threads.make_room(len(rows), length, features.precision)
     if room is not None:
-        found = map_vectors(whole, features, some, engine, Stages(), skip, store, room.append)
+        found = fill_shards(room, features, some, engine, Stages(), skip, store)
         if not found.skipped:
             ends = np.cumsum([0, *(channel.n_features for channel in features.channels_)])
             parts = [room.some(np.arange(len(rows)), slice(*pair)) for pair in pairwise(ends)]

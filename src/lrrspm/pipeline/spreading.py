@@ -83,7 +83,8 @@ def fill_shards(
 ) -> Streamed:
     """Write the vectors of images to shards: by the workers where these share their folder.
 
-    Or to what else takes blocks by its ``append``, such as a matrix on a device. Images that could not be read are listed in the result, and then there are no shards.
+    Or to what else takes blocks by its ``append``, such as a matrix on a device. Images
+    that could not be read are listed in the result, and then there are no shards.
     """
     if not isinstance(shards, Shards) or not shards.apart:
         take = shards.append
