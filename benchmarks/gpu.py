@@ -355,7 +355,7 @@ def _evaluate() -> dict[str, Any]:
     command = [sys.executable, "-m", "lrrspm", "evaluate", str(folder), "--method", "best"]
     command += ["--train-per-class", "30", "--splits", "1", "--device", "cuda"]
     seconds = []
-    for _ in range(3):
+    for _ in range(2):
         start = time.perf_counter()
         subprocess.run(command, check=True, capture_output=True)
         seconds.append(time.perf_counter() - start)
