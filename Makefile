@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-browser lint types docs docs-links bench paper beyond readme screenshots fuzz \
+.PHONY: demo test test-torch test-lowest test-browser lint types docs docs-links bench paper beyond readme screenshots fuzz \
 	release-files release-check clean
 
 demo: $(VENV)/demo
@@ -11,6 +11,13 @@ demo: $(VENV)/demo
 
 test: lint
 	$(BIN)/pytest
+
+# What a GPU computes, by torch on the CPU. This version's CPU build is enough; pip may bring CUDA.
+TORCH ?= torch==2.13.0
+
+test-torch: $(VENV)/test
+	$(BIN)/python -m pip install -q --disable-pip-version-check '$(TORCH)'
+	$(BIN)/pytest tests/gpu
 
 # The oldest versions that pyproject.toml allows. Newer packages that these need may warn of what
 # they will drop, and old versions of Starlette leave files to the garbage collector.

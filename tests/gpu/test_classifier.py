@@ -17,7 +17,14 @@ from lrrspm.loading import score_images
 
 def small(device="cpu", **parameters):
     return ImageClassifier(
-        **{"method": "fast", "n_samples": 2000, "random_state": 0, "device": device, **parameters}
+        **{
+            "method": "fast",
+            "n_samples": 2000,
+            "random_state": 0,
+            "device": device,
+            "min_side": None,
+            **parameters,
+        }
     )
 
 

@@ -1,6 +1,9 @@
 """Results of processes come back as they were, through files or without."""
 
 import os
+import subprocess
+import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -55,3 +58,30 @@ def test_without_room_a_pipe_takes_them(tmp_path, monkeypatch, moment):
     assert not isinstance(sent, Filed)
     assert_equal(receive(sent), results(500))
     assert not os.listdir(tmp_path)
+
+
+KILLED = """
+import time
+from lrrspm.pipeline.engines import _opened
+from lrrspm.pipeline.handing import handing_folder
+
+if __name__ == "__main__":
+    with handing_folder() as folder, _opened("processes", 1, folder) as pool:
+        pool.submit(abs, 1).result()
+        print(folder, flush=True)
+        time.sleep(60)
+"""
+
+
+def test_nothing_is_left_of_a_killed_run(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(KILLED)
+    with subprocess.Popen([sys.executable, str(script)], stdout=-1, text=True) as process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        assert folder.is_dir()
+        process.kill()
+    until = time.monotonic() + 30
+    while folder.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not folder.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -127,14 +128,16 @@ def _apply(function: Callable[[T], R], chunk: Sequence[T]) -> list[R]:
     return [function(item) for item in chunk]
 
 
-def _begin_process() -> None:
-    """Leave Ctrl-C to the parent, and end with it, also if it is killed."""
+def _begin_process(folder: str | None = None) -> None:
+    """Leave Ctrl-C to the parent, and end with it, also if it is killed; then a folder ends too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
     def watch() -> None:
         if parent is not None:
             parent.join()
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -173,7 +176,7 @@ def open_engine(
         if threads is None or executor is not None:
             yield Engine(_beside(device, threads), executor or threads, device)
             return
-        with handing_folder() as folder, _opened("processes", n_jobs) as readers:
+        with handing_folder() as folder, _opened("processes", n_jobs, folder) as readers:
             assert readers is not None
             if n_images >= MANY:
                 for _ in range(joblib.effective_n_jobs(n_jobs)):
@@ -191,7 +194,7 @@ def _beside(device: str, threads: Executor | None) -> Executor:
 
 @contextmanager
 def _opened(
-    engine: str | Executor | Client | None, n_jobs: int | None
+    engine: str | Executor | Client | None, n_jobs: int | None, folder: str | None = None
 ) -> Iterator[Executor | None]:
     if engine is None or engine == "threads":
         yield None
@@ -203,6 +206,7 @@ def _opened(
             joblib.effective_n_jobs(n_jobs),
             multiprocessing.get_context("spawn"),
             _begin_process,
+            (folder,),
         )
         try:
             yield pool
