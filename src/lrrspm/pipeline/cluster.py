@@ -97,7 +97,8 @@ def open_cluster(engine: str | Client) -> Iterator[Cluster]:
     warned.setLevel(logging.CRITICAL)
     try:
         try:
-            client = Client(address, timeout=CONNECT, set_as_default=False)
+            # Vectors come from workers; by way of the scheduler they would be copied once more.
+            client = Client(address, timeout=CONNECT, set_as_default=False, direct_to_workers=True)
         except (OSError, TimeoutError) as error:
             raise ClusterError(
                 f"{engine}: no Dask scheduler answers ({_first_line(error)}); "
