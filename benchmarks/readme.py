@@ -74,7 +74,7 @@ def tables() -> dict[str, str]:
         "gains": future_gains(),
         "gpu": gpu.kernels_table(),
         "scenes": gpu.scenes_table(),
-        "gpu-evaluate": gpu.evaluate_line(),
+        "gpu_evaluate": gpu.evaluate_line(),
         "photographs": robustness.say_photographs(),
         "hardening": hardening_table(),
         "methods": methods_table(),
