@@ -18,15 +18,8 @@ from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
 from .modelfile import check_labels, check_restorable, fitted_places
-from .pipeline import (
-    Engine,
-    check_labels_of,
-    encode_images,
-    fill_shards,
-    fit_features,
-    map_vectors,
-    open_shards,
-)
+from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
+from .pipeline.spreading import fill_shards, open_shards
 from .svm import (
     SVM,
     Crossed,

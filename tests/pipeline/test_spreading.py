@@ -14,8 +14,9 @@ from lrrspm._support.shards import Shard
 from lrrspm._support.stages import Stages
 from lrrspm.cache import FeatureStore
 from lrrspm.images import ImageError
-from lrrspm.pipeline import Engine, fill_shards, open_engine, open_shards
+from lrrspm.pipeline import Engine, open_engine
 from lrrspm.pipeline.cluster import Cluster as WorkersOfDask
+from lrrspm.pipeline.spreading import fill_shards, open_shards
 
 from .clusters import Cluster
 

@@ -161,7 +161,8 @@ class Shards(Sequence[Shard]):
         spread: Callable[..., Iterator[Any]] | None = None,
         apart: bool = False,
     ) -> None:
-        self.spread, self.apart = spread, apart
+        self.spread: Callable[..., Iterator[Any]] | None = spread
+        self.apart: bool = apart
         self.shape: tuple[int, int] = (n, d)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         if self.dtype not in (np.float16, np.float32):

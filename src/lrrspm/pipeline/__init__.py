@@ -4,7 +4,6 @@ from .encoding import Encoded, encode_images
 from .engines import Engine, open_engine
 from .fitted import known_sizes
 from .sampling import check_labels_of, fit_features
-from .spreading import fill_shards, open_shards
 from .streaming import block_size, map_vectors, stream_vectors, whole
 
 __all__ = [
@@ -13,12 +12,10 @@ __all__ = [
     "block_size",
     "check_labels_of",
     "encode_images",
-    "fill_shards",
     "fit_features",
     "known_sizes",
     "map_vectors",
     "open_engine",
-    "open_shards",
     "stream_vectors",
     "whole",
 ]
