@@ -57,6 +57,36 @@ def test_a_matrix_is_filled_in_order(accelerator):
         matrix.append(accelerator.hold(X))
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_matrix_refuses_what_is_not_finite(accelerator, bad):
+    X, _ = vectors(200, 30, kind=np.float16)
+    X[150, 7] = bad
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        accelerator.make_room(200, 30, np.float16).append(accelerator.hold(X))
+
+
+def test_vectors_that_wait_together_fit_on_the_device(device, image_folder, monkeypatch):
+    """Fewer images at a time on a smaller device; their scores stay what they are."""
+    from lrrspm.gpu.encoding import DeviceChannels
+
+    paths, labels = find_images(image_folder)
+    model = ImageClassifier(method="fast", n_samples=2000, random_state=0, device=device)
+    scores = model.fit(paths, labels).decision_function(paths)
+    channels = DeviceChannels(model.features_.channels_, "cpu")
+    assert channels.most == 2**30 // (4 * model.features_.channels_[0].n_features)
+    counts: list[int] = []
+    joined = DeviceChannels.joined
+
+    def count(self, images, scales):
+        counts.append(len(images))
+        return joined(self, images, scales)
+
+    monkeypatch.setattr(DeviceChannels, "joined", count)
+    monkeypatch.setattr(DeviceChannels, "most", 5)
+    np.testing.assert_allclose(model.decision_function(paths), scores, rtol=0, atol=1e-4)
+    assert counts == [5] * 7 + [1]
+
+
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("weight", [None, "balanced"])
 @pytest.mark.parametrize("loss", ["squared_hinge", "squared"])

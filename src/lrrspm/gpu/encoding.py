@@ -97,6 +97,15 @@ class DeviceChannels:
                 out[rows] = self.encode(channel, batch).to(precision).cpu().numpy()
         return out
 
+    @property
+    def most(self) -> int:
+        """Images whose joined vectors take up to a 16th of the device's memory: always the same."""
+        memory = 2**34
+        if self._device != "cpu":
+            memory = torch.cuda.get_device_properties(self._device).total_memory
+        length = sum(channel.n_features for channel in self._channels)
+        return int(max(1, memory // 16 // (4 * length)))
+
     def joined(
         self, images: Sequence[Mapping[bool, NDArray[Any]]], scales: Sequence[Sequence[float]]
     ) -> torch.Tensor:

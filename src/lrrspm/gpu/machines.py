@@ -45,7 +45,12 @@ class DeviceMatrix(Held):
         return matrix
 
     def append(self, block: DeviceMatrix) -> int:
-        """Fill in the next rows, and return how many they are."""
+        """Fill in the next rows, and return how many they are.
+
+        Raises ValueError where a value is not finite, as shards do.
+        """
+        if not block.finite:
+            raise ValueError("Input X contains NaN or infinity.")
         stop = self._filled + len(block._rows)
         if stop > self.shape[0]:
             raise ValueError(f"more than the {self.shape[0]} rows that were announced")

@@ -87,7 +87,7 @@ def blocks_on_device(
     wanted = list(jobs.values())
     items = [Item(i, images[i], tuple(range(len(jobs)))) for i in range(first, len(images))]
     outcomes = engine.map_chunks(read_chunk, items, sources, wanted)
-    for some in _batched(outcomes):
+    for some in _batched(outcomes, min(IMAGES, computed.most)):
         skipped = {one.number: one.error.reason for one in some if one.error is not None}
         for one in some:
             if one.error is not None and not skip:
@@ -104,14 +104,14 @@ def blocks_on_device(
         yield DeviceBlock([one.number for one in some], vectors, skipped, [read, spent])
 
 
-def _batched(outcomes: Iterable[Outcome]) -> Iterator[list[Outcome]]:
+def _batched(outcomes: Iterable[Outcome], most: int = IMAGES) -> Iterator[list[Outcome]]:
     """Gather what waits for a GPU together."""
     waiting: list[Outcome] = []
     nbytes = 0
     for outcome in outcomes:
         waiting.append(outcome)
         nbytes += sum(array.nbytes for array in outcome.arrays)
-        if len(waiting) >= IMAGES or nbytes >= BYTES:
+        if len(waiting) >= most or nbytes >= BYTES:
             yield waiting
             waiting, nbytes = [], 0
     if waiting:
