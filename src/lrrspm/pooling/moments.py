@@ -165,7 +165,7 @@ class MomentPooling(Pooling):
         # The sums once more, from the parts: those of the vector cancel more, so the shares of
         # an entry would not sum to 1.
         finest = np.zeros((2, pyramid.n_finest, merged.shape[1]), np.float32)
-        _sum_parts(*parts, *finest)
+        _sum_parts(*parts, finest[0], finest[1])
         # What a unit of a patch's part is worth, with its sign and without, on all levels.
         signed, unsigned = np.zeros_like(finest)
         for grid in pyramid.grids():
@@ -173,7 +173,7 @@ class MomentPooling(Pooling):
             sums = np.zeros((2, *own.shape), np.float32)
             for place, parent in enumerate(grid.parents):
                 sums[:, parent] += finest[:, place]
-            _add_worths(own, *sums, grid.parents, signed, unsigned)
+            _add_worths(own, sums[0], sums[1], grid.parents, signed, unsigned)
         shares = np.zeros(len(codes))
         _moment_shares(*parts, signed, unsigned, shares)
         return shares
