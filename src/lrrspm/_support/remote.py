@@ -1,4 +1,4 @@
-"""Remote files: found and read through fsspec, wherever that reaches, such as ``s3://``.
+"""Remote files: found, read and written through fsspec, wherever that reaches, such as ``s3://``.
 
 Credentials are fsspec's: its configuration, or the environment. An address that
 holds some is refused, so that none gets into a message, a report or a file of rows.
@@ -6,10 +6,11 @@ holds some is refused, so that none gets into a message, a report or a file of r
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -31,7 +32,7 @@ class RemoteError(OSError):
 
 
 class UnavailableError(ImportError):
-    """A package that is needed to read remote files is missing."""
+    """A package that is needed to reach remote files is missing."""
 
 
 def is_remote(path: object) -> bool:
@@ -111,6 +112,74 @@ def remote_signature(address: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"),)
+
+
+def write_remote(address: str, content: bytes, folders: int = 0) -> None:
+    """Write a remote file whole, and make up to ``folders`` folders that it lies in.
+
+    Object stores show it when all of it is there, and have no folders to make. A bucket is
+    never made.
+    """
+    files, path = _filesystem(check_address(address))
+
+    def write() -> None:
+        try:
+            files.pipe_file(path, content)
+        except FileNotFoundError:
+            parents = [path.rsplit("/", up)[0] for up in range(folders, 0, -1)]
+            if not parents:
+                raise
+            for parent in parents:
+                with contextlib.suppress(FileExistsError):
+                    files.mkdir(parent, create_parents=False)
+            files.pipe_file(path, content)
+
+    _retried(address, write)
+
+
+def read_starts(address: str, names: Sequence[str], n: int) -> list[bytes | None]:
+    """Read up to n bytes from the start of each named file below an address, many at a time.
+
+    None for what cannot be read.
+    """
+    files, root = _filesystem(check_address(address))
+    paths = [f"{root}/{name}" for name in names]
+    if not paths:
+        return []
+    found = files.cat_ranges(paths, [0] * len(paths), [n] * len(paths), on_error="return")
+    return [
+        bytes(one) if isinstance(one, (bytes, bytearray, memoryview)) else None for one in found
+    ]
+
+
+def list_folder(address: str) -> dict[str, int | None]:
+    """Return the names in a remote folder as they are now, and bytes; None for folders in it.
+
+    There is nothing in a folder that is not there.
+    """
+    files, root = _filesystem(check_address(address))
+
+    def entries() -> Any:
+        files.invalidate_cache(root)
+        try:
+            return files.ls(root, detail=True)
+        except FileNotFoundError:
+            return []
+
+    found = _retried(address, entries)
+    names = ((one["name"].rstrip("/").rpartition("/")[2], one) for one in found)
+    return {
+        name: None if one.get("type") == "directory" else int(one.get("size") or 0)
+        for name, one in names
+        if one["name"].strip("/") != root.strip("/")
+    }
+
+
+def delete_remote(address: str) -> None:
+    """Delete a remote file; one that is gone already is no error."""
+    files, path = _filesystem(check_address(address))
+    with contextlib.suppress(FileNotFoundError):
+        _retried(address, lambda: files.rm_file(path))
 
 
 def _filesystem(address: str) -> tuple[Any, str]:
