@@ -132,10 +132,10 @@ def test_a_full_disk_is_said_once_and_changes_nothing(image_folder, tmp_path, mo
     paths, _ = find_images(image_folder)
     expected = small().fit(paths).transform(paths)
 
-    def fail(path, content):
+    def fail(place, name, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("lrrspm.cache.store.write_quickly", fail)
+    monkeypatch.setattr("lrrspm.cache.places.LocalPlace._write", fail)
     monkeypatch.setattr("lrrspm.cache.shelf.SHARD", 4)
     with pytest.warns(UserWarning, match="No space left on device.*going on without") as caught:
         features = small(tmp_path).fit(paths)

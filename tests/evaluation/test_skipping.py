@@ -270,11 +270,11 @@ def test_interrupted_while_it_starts_again(folder, tmp_path, reads, monkeypatch)
 
 
 def test_a_full_disk_causes_one_warning_for_both_tries(folder, tmp_path, monkeypatch):
-    def fail(path, content):
+    def fail(place, name, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     paths, labels = find_images(folder)
-    monkeypatch.setattr("lrrspm.cache.store.write_quickly", fail)
+    monkeypatch.setattr("lrrspm.cache.places.LocalPlace._write", fail)
     with pytest.warns(UserWarning, match="No space left on device") as caught:
         train_with_estimate(paths, labels, small(cache=tmp_path / "c"), max_skipped=1)
     with pytest.warns(UserWarning, match="No space left on device") as caught_too:

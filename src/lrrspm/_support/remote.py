@@ -137,19 +137,31 @@ def write_remote(address: str, content: bytes, folders: int = 0) -> None:
     _retried(address, write)
 
 
-def read_starts(address: str, names: Sequence[str], n: int) -> list[bytes | None]:
+def read_starts(address: str, names: Sequence[str], n: int) -> list[bytes | OSError]:
     """Read up to n bytes from the start of each named file below an address, many at a time.
 
-    None for what cannot be read.
+    An error stands for what cannot be read.
     """
     files, root = _filesystem(check_address(address))
-    paths = [f"{root}/{name}" for name in names]
-    if not paths:
+    if not names:
         return []
-    found = files.cat_ranges(paths, [0] * len(paths), [n] * len(paths), on_error="return")
+    paths = [f"{root}/{name}" for name in names]
+    ends = [n] * len(paths)
+    found = _retried(
+        address, lambda: files.cat_ranges(paths, [0] * len(paths), ends, on_error="return")
+    )
     return [
-        bytes(one) if isinstance(one, (bytes, bytearray, memoryview)) else None for one in found
+        _start_again(f"{address}/{name}", n) if isinstance(one, Exception) else bytes(one)
+        for name, one in zip(names, found, strict=True)
     ]
+
+
+def _start_again(address: str, n: int) -> bytes | OSError:
+    files, path = _filesystem(address)
+    try:
+        return bytes(_retried(address, lambda: files.cat_file(path, 0, n)))
+    except OSError as error:
+        return error
 
 
 def list_folder(address: str) -> dict[str, int | None]:

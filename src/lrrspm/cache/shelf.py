@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
-import os
 import re
-import secrets
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -20,11 +16,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from .places import Place
+
 SHARD = 64
 """Arrays per shard: what a killed run may have to compute again."""
 
 _ABOUT = "lrrspm"
 _MAX_HEADER = 2**20
+# Bytes that hold the header of most shards, and shards that are asked for theirs at a time.
+_START = 2**14
+_TOGETHER = 256
 _BYTES = {"U8": 1, "F16": 2, "F32": 4, "F64": 8}
 _SHARD_NAME = re.compile(r"[0-9a-f]{64}\.safetensors")
 _UNFINISHED_NAME = re.compile(r"\.[0-9a-f]{16}\.part")
@@ -57,42 +58,43 @@ class Shelf:
 
     Parameters
     ----------
-    folder : Path or None
+    place : Place or None
         None is a shelf that keeps nothing.
     about : dict
         What the arrays are. Shards that say something else are not used.
     form : Form
         What the arrays look like. Shards with others are not used.
     write : callable
-        Called as ``write(path, content)`` for each new shard.
+        Called as ``write(place, name, content)`` for each new shard.
     found : callable
         Called for each array that was found.
     """
 
     def __init__(
         self,
-        folder: Path | None,
+        place: Place | None,
         about: dict[str, Any],
         form: Form,
-        write: Callable[[Path, bytes], None],
+        write: Callable[[Place, str, bytes], None],
         found: Callable[[], None],
     ) -> None:
-        self._folder = folder
+        self._place = place
         self._about = json.loads(json.dumps(about))
         self._form = form
         self._write_shard, self._found = write, found
         self._waiting: dict[str, NDArray[Any]] = {}
-        self._shards: dict[str, Path] = {}
-        self._seen: set[Path] = set()
+        self._shards: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
         self.look_again()
 
     def look_again(self) -> None:
         """Find the shards that others have written since the last look."""
-        for path in shards(self._folder):
-            if path not in self._seen:
-                self._seen.add(path)
-                for name in read_header(path, self._about, self._form).names:
-                    self._shards[name] = path
+        if self._place is None:
+            return
+        new = {name: n for name, n in shards(self._place).items() if name not in self._sizes}
+        self._sizes |= new
+        for shard, header in read_headers(self._place, new, self._about, self._form):
+            self._shards.update(dict.fromkeys(header.names, shard))
 
     def fetch(self, names: Iterable[str | None]) -> Iterator[tuple[str, NDArray[Any]]]:
         """Iterate over those of the named arrays that are there, shard by shard."""
@@ -100,10 +102,11 @@ class Shelf:
         for name in names:
             if name in self._shards:
                 wanted[self._shards[name]].append(name)
-        for path, here in wanted.items():
-            arrays = _read_shard(path, self._about, self._form)
+        for shard, here in wanted.items():
+            assert self._place is not None
+            arrays = _read_shard(self._place, shard, self._sizes[shard], self._about, self._form)
             if arrays is None:
-                self._shards = {n: other for n, other in self._shards.items() if other != path}
+                self._shards = {n: other for n, other in self._shards.items() if other != shard}
                 continue
             for name in here:
                 self._found()
@@ -111,7 +114,7 @@ class Shelf:
 
     def put(self, name: str | None, array: NDArray[Any]) -> None:
         """Keep an array; it is written when there are enough for a shard. None is not kept."""
-        if self._folder is None or name is None:
+        if self._place is None or name is None:
             return
         if name not in self._shards:
             self._waiting[name] = array
@@ -122,74 +125,88 @@ class Shelf:
         """Write a shard with the arrays that wait for one."""
         if not self._waiting:
             return
-        assert self._folder is not None
+        assert self._place is not None
         arrays = {name: np.ascontiguousarray(a) for name, a in self._waiting.items()}
         content = save(arrays, {_ABOUT: json.dumps(self._about, sort_keys=True)})
-        path = self._folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
-        self._write_shard(path, content)
-        self._seen.add(path)
-        self._shards.update(dict.fromkeys(self._waiting, path))
+        shard = f"{hashlib.sha256(content).hexdigest()}.safetensors"
+        self._write_shard(self._place, shard, content)
+        self._sizes[shard] = len(content)
+        self._shards.update(dict.fromkeys(self._waiting, shard))
         self._waiting.clear()
 
     def discard(self) -> None:
         """Delete everything on the shelf, as far as permissions allow."""
         self._shards.clear()
         self._waiting.clear()
-        self._seen.clear()
-        with contextlib.suppress(OSError):
-            for path in shards(self._folder):
-                path.unlink(missing_ok=True)
-            if self._folder is not None:
-                self._folder.rmdir()
+        self._sizes.clear()
+        if self._place is not None:
+            for name in shards(self._place):
+                self._place.delete(name)
+            self._place.leave()
 
 
-def shards(folder: Path | None) -> list[Path]:
-    """List the complete shards of a shelf."""
-    return [] if folder is None else _files(folder, _SHARD_NAME)
+def shards(place: Place | None) -> dict[str, int]:
+    """Return the names and bytes of the complete shards of a shelf."""
+    return {} if place is None else _matching(place, _SHARD_NAME)
 
 
-def unfinished(folder: Path) -> list[Path]:
-    """List what killed runs left behind on a shelf."""
-    return _files(folder, _UNFINISHED_NAME)
+def unfinished(place: Place) -> dict[str, int]:
+    """Return what killed runs left behind on a shelf."""
+    return _matching(place, _UNFINISHED_NAME)
 
 
-def _files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """List regular files; opening a pipe would wait for a writer."""
-    try:
-        with os.scandir(folder) as found:
-            names = [e.name for e in found if pattern.fullmatch(e.name) and e.is_file()]
-    except FileNotFoundError:
-        return []
-    return sorted(folder / name for name in names)
+def _matching(place: Place, pattern: re.Pattern[str]) -> dict[str, int]:
+    return {name: size for name, size in place.files().items() if pattern.fullmatch(name)}
 
 
 _UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError)
 
 
-def read_header(
-    path: Path, about: dict[str, Any] | None = None, form: Form | None = None
-) -> Header:
-    """Read a shard's header, and compare it with what it should be.
+def read_headers(
+    place: Place,
+    sizes: dict[str, int],
+    about: dict[str, Any] | None = None,
+    form: Form | None = None,
+) -> Iterator[tuple[str, Header]]:
+    """Read the headers of shards, and compare them with what they should be.
 
-    A shard that is damaged or does not fit is deleted, and has no names.
+    One that is damaged or does not fit is deleted, and has no names.
     """
-    try:
-        return _check_header(path, about, form)
-    except FileNotFoundError:
-        return Header([], {})
-    except _UNREADABLE as error:
-        _drop(path, error)
-        return Header([], {})
+    for name, start in _starts(place, list(sizes)):
+        try:
+            if isinstance(start, OSError):
+                raise start
+            length = _header_length(start)
+            if 8 + length > len(start) < sizes[name]:
+                (start,) = place.starts([name], 8 + length)
+                if isinstance(start, OSError):
+                    raise start
+            yield name, _check_header(start, sizes[name], about, form)
+        except FileNotFoundError:
+            continue
+        except _UNREADABLE as error:
+            _drop(place, name, error)
 
 
-def _check_header(path: Path, about: dict[str, Any] | None, form: Form | None) -> Header:
+def _starts(place: Place, names: list[str]) -> Iterator[tuple[str, bytes | OSError]]:
+    for first in range(0, len(names), _TOGETHER):
+        some = names[first : first + _TOGETHER]
+        yield from zip(some, place.starts(some, _START), strict=True)
+
+
+def _header_length(start: bytes) -> int:
+    length = int.from_bytes(start[:8], "little")
+    if length > _MAX_HEADER:
+        raise ValueError(f"header of {length:,} bytes, at most {_MAX_HEADER:,} are read")
+    return length
+
+
+def _check_header(
+    start: bytes, size: int, about: dict[str, Any] | None, form: Form | None
+) -> Header:
     """Check everything that can be checked without the arrays."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > _MAX_HEADER:
-            raise ValueError(f"header of {length:,} bytes, at most {_MAX_HEADER:,} are read")
-        tensors = json.loads(file.read(length))
-        size = os.fstat(file.fileno()).st_size
+    length = _header_length(start)
+    tensors = json.loads(start[8 : 8 + length])
     said = json.loads(tensors.pop("__metadata__")[_ABOUT], parse_constant=_refuse_constant)
     if not isinstance(said, dict) or (about is not None and said != about):
         raise ValueError("it belongs to another shelf")
@@ -211,12 +228,14 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def _read_shard(path: Path, about: dict[str, Any], form: Form) -> dict[str, NDArray[Any]] | None:
+def _read_shard(
+    place: Place, name: str, size: int, about: dict[str, Any], form: Form
+) -> dict[str, NDArray[Any]] | None:
     """Read a shard's arrays; None if it is gone or damaged. A damaged one is deleted."""
     try:
-        names = _check_header(path, about, form).names
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != path.stem:
+        content = place.read(name, size)
+        names = _check_header(content, len(content), about, form).names
+        if hashlib.sha256(content).hexdigest() != name.partition(".")[0]:
             raise ValueError("checksum mismatch")
         arrays = load(content)
         if not all(np.isfinite(arrays[name]).all() for name in names):
@@ -225,28 +244,14 @@ def _read_shard(path: Path, about: dict[str, Any], form: Form) -> dict[str, NDAr
     except FileNotFoundError:
         return None
     except _UNREADABLE as error:
-        _drop(path, error)
+        _drop(place, name, error)
         return None
 
 
-def _drop(path: Path, error: Exception) -> None:
+def _drop(place: Place, name: str, error: Exception) -> None:
     what = "cannot be read" if isinstance(error, OSError) else "damaged"
-    warnings.warn(f"{path}: {what} ({error}); its content will be computed again", stacklevel=2)
+    warnings.warn(
+        f"{place / name}: {what} ({error}); its content will be computed again", stacklevel=2
+    )
     if not isinstance(error, OSError):
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def write_quickly(path: Path, content: bytes) -> None:
-    """Write to a temporary name, then rename.
-
-    Unlike model files, without waiting for the disk: a shard that a power cut
-    leaves empty fails its checksum and is computed again.
-    """
-    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        place.delete(name)

@@ -1,13 +1,13 @@
 """Computed features on disk: a second run takes seconds, an interrupted one resumes.
 
-A store is a folder with a marker file. It holds codebooks and the other arrays
-of fitted channels, samples (descriptors drawn for a codebook that is not learned
-yet), vectors, brightness patterns that tell near copies, and the reasons why
-images could not be read. Each kind lies on
+A store is a folder, or an address that fsspec reaches, with a marker file. It
+holds codebooks and the other arrays of fitted channels, samples (descriptors
+drawn for a codebook that is not learned yet), vectors, brightness patterns that
+tell near copies, and the reasons why images could not be read. Each kind lies on
 shelves: folders named by a hash of everything that changes their content. A
 shelf's files, the shards, hold up to 64 named arrays each and are named by the
 SHA-256 of their bytes. So damage is noticed, and several processes may write at
-the same time.
+the same time: nothing is ever changed or appended, which object stores cannot do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .. import __version__
 from .._support.files import file_digest, file_signature, write_atomically
 from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
-from .shelf import Form, Shelf, read_header, shards, unfinished, write_quickly
+from .places import LocalPlace, Place, place_of
+from .shelf import Form, Shelf, read_headers, shards, unfinished
 
 KINDS = ("codebooks", "patterns", "samples", "unreadable", "vectors")
 
@@ -45,7 +46,7 @@ Known = tuple[tuple[int, ...], str | None]
 
 
 class StoreError(ValueError):
-    """A folder that cannot serve as a store; the message names it and the reason."""
+    """A folder or address that cannot serve as a store; the message names it and the reason."""
 
 
 class FeatureStore:
@@ -53,9 +54,9 @@ class FeatureStore:
 
     Parameters
     ----------
-    folder : path or None
-        A store, or a folder that is empty or does not exist yet. With None
-        nothing is found and nothing kept.
+    folder : path, address or None
+        A store, or a folder that is empty or does not exist yet; an address such as
+        ``s3://bucket/store`` too. With None nothing is found and nothing kept.
 
     Attributes
     ----------
@@ -72,25 +73,28 @@ class FeatureStore:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
-        self._folder = None if folder is None else _claim(Path(folder))
+        self._place = None if folder is None else _claim(place_of(folder))
         self._digests: dict[str, Known] = {}
-        self._shelves: dict[Path, Shelf] = {}
+        self._shelves: dict[str, Shelf] = {}
         self.trouble: str | None = None
         self.found: Counter[str] = Counter()
 
     @property
-    def folder(self) -> Path | None:
-        """Where it is."""
-        return self._folder
+    def folder(self) -> Path | str | None:
+        """Where it is: a path, or an address as text."""
+        place = self._place
+        if place is None:
+            return None
+        return place.path if isinstance(place, LocalPlace) else str(place)
 
     @property
     def active(self) -> bool:
         """True if there is a folder."""
-        return self._folder is not None
+        return self._place is not None
 
     def digests(self, images: Sequence[Any], mapped: Mapped = map) -> list[str | None]:
         """Return what :meth:`identify` does; None for each without a folder."""
-        return [None] * len(images) if self._folder is None else self.identify(images, mapped)
+        return [None] * len(images) if self._place is None else self.identify(images, mapped)
 
     def identify(self, images: Sequence[Any], mapped: Mapped = map) -> list[str | None]:
         """Return the SHA-256 of each file, or of an array with its type and shape.
@@ -129,14 +133,15 @@ class FeatureStore:
         def count() -> None:
             self.found[kind] += 1
 
-        if self._folder is None or about is None:
+        if self._place is None or about is None:
             return Shelf(None, {}, form, self._write, count)
-        folder = self._folder / kind / hash_of(about)
-        if folder in self._shelves:  # opened before: only new shards are looked at
-            self._shelves[folder].look_again()
+        name = hash_of(about)
+        key = f"{kind}/{name}"
+        if key in self._shelves:  # opened before: only new shards are looked at
+            self._shelves[key].look_again()
         else:
-            self._shelves[folder] = Shelf(folder, about, form, self._write, count)
-        return self._shelves[folder]
+            self._shelves[key] = Shelf(self._place / kind / name, about, form, self._write, count)
+        return self._shelves[key]
 
     def forget_files(self) -> None:
         """Drop the digests of files; a long run would keep those of all it has met."""
@@ -145,22 +150,18 @@ class FeatureStore:
     @contextlib.contextmanager
     def timed(self, stages: Stages) -> Iterator[None]:
         """Add the time spent inside to the stage "store", where there is a folder."""
-        with contextlib.nullcontext() if self._folder is None else stages.timed("store"):
+        with contextlib.nullcontext() if self._place is None else stages.timed("store"):
             yield
 
-    def _write(self, path: Path, content: bytes) -> None:
+    def _write(self, place: Place, name: str, content: bytes) -> None:
         """Write a shard, unless an earlier one failed."""
         if self.trouble is not None:
             return
         try:
-            try:
-                write_quickly(path, content)
-            except FileNotFoundError:  # a new shelf, or another process has just emptied it
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_quickly(path, content)
+            place.write(name, content)
         except OSError as error:
             self.trouble = (
-                f"{self._folder}: cannot write ({error.strerror or error}); "
+                f"{self._place}: cannot write ({error.strerror or error}); "
                 "going on without caching results"
             )
             warnings.warn(self.trouble, stacklevel=2)
@@ -181,89 +182,92 @@ def contents(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
     A shelf that is not ``current`` was made by another version or on another
     processor, and is not used.
     """
-    root = _check_marker(Path(folder))
+    root = _check_marker(place_of(folder))
     shelves = []
-    for kind, shelf in _shelves(root):
+    for kind, name in _shelves(root):
         about: dict[str, Any] = {}
-        arrays = files = size = 0
-        for path in shards(shelf):
-            with contextlib.suppress(FileNotFoundError):
-                size += path.stat().st_size
-                names, about = read_header(path)
-                arrays += len(names)
-                files += 1
+        place = root / kind / name
+        sizes, arrays, files = shards(place), 0, 0
+        for _, header in read_headers(place, sizes):
+            about = header.about
+            arrays += len(header.names)
+            files += 1
         shelves.append(
-            {"kind": kind, "about": about, "arrays": arrays, "files": files, "bytes": size,
-             "current": shelf.name == hash_of(about)}
+            {"kind": kind, "about": about, "arrays": arrays, "files": files,
+             "bytes": sum(sizes.values()), "current": name == hash_of(about)}
         )  # fmt: skip
     return [shelf for shelf in shelves if shelf["files"]]
 
 
 def clear(folder: str | os.PathLike[str]) -> tuple[int, int]:
     """Delete what a store wrote and nothing else. Returns numbers of files and bytes."""
-    root = _check_marker(Path(folder))
+    root = _check_marker(place_of(folder))
     files = size = 0
-    for _, shelf in _shelves(root):
-        for path in [*shards(shelf), *unfinished(shelf)]:
-            with contextlib.suppress(FileNotFoundError):
-                size += path.stat().st_size
-                path.unlink()
-                files += 1
-        with contextlib.suppress(OSError):  # what is not ours stays
-            shelf.rmdir()
+    for kind, name in _shelves(root):
+        place = root / kind / name
+        found = shards(place) | unfinished(place)
+        for file in found:
+            place.delete(file)
+        left = place.files()
+        files += sum(file not in left for file in found)
+        size += sum(bytes_ for file, bytes_ in found.items() if file not in left)
+        place.leave()  # what is not ours stays
     return files, size
 
 
-def _shelves(root: Path) -> list[tuple[str, Path]]:
-    """Kind and folder of each shelf."""
+def _shelves(root: Place) -> list[tuple[str, str]]:
+    """Kind and name of each shelf."""
     return [
-        (kind, path)
+        (kind, name)
         for kind in KINDS
-        if (root / kind).is_dir()
-        for path in sorted((root / kind).iterdir())
-        if _SHELF_NAME.fullmatch(path.name) and path.is_dir()
+        for name in (root / kind).folders()
+        if _SHELF_NAME.fullmatch(name)
     ]
 
 
-def _claim(folder: Path) -> Path:
+def _claim(place: Place) -> Place:
     """Turn an empty or new folder into a store; any other must be one already."""
-    marker = folder / _MARKER
-    if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{folder}: not a folder")
+    if isinstance(place, LocalPlace) and place.path.exists() and not place.path.is_dir():
+        raise StoreError(f"{place}: not a folder")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        strangers = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+        if isinstance(place, LocalPlace):
+            place.path.mkdir(parents=True, exist_ok=True)
+            os.listdir(place.path)  # an error where it may not be read
+        names = [*place.files(), *place.folders()]
+        strangers = sorted(name for name in names if not name.startswith("."))
         # Checked last: another process may be making the same store now.
-        if not marker.exists():
+        if _MARKER not in names and _MARKER not in place.files():
             if strangers:
                 raise StoreError(
-                    f"{folder}: not a feature store, and not empty ({strangers[0]}); "
+                    f"{place}: not a feature store, and not empty ({strangers[0]}); "
                     "give an empty or new folder"
                 )
-            write_atomically(marker, json.dumps({"format": FORMAT}).encode())
+            content = json.dumps({"format": FORMAT}).encode()
+            if isinstance(place, LocalPlace):  # waits for the disk
+                write_atomically(place.path / _MARKER, content)
+            else:
+                place.write(_MARKER, content)
     except OSError as error:
         raise StoreError(
-            f"{folder}: cannot become a feature store ({error.strerror or error}); "
+            f"{place}: cannot become a feature store ({error.strerror or error}); "
             "give another folder"
         ) from error
-    return _check_marker(folder)
+    return _check_marker(place)
 
 
-def _check_marker(folder: Path) -> Path:
+def _check_marker(place: Place) -> Place:
     """Return a folder if it is a store of our format."""
-    if not folder.is_dir():
-        raise StoreError(f"{folder}: no such folder")
-    marker = folder / _MARKER
-    if not marker.is_file():
-        raise StoreError(f"{folder}: not a feature store (it has no {_MARKER})")
+    if isinstance(place, LocalPlace) and not place.path.is_dir():
+        raise StoreError(f"{place}: no such folder")
+    if _MARKER not in place.files():
+        raise StoreError(f"{place}: not a feature store (it has no {_MARKER})")
     try:
-        with marker.open("rb") as file:
-            found = json.loads(file.read(_MARKER_BYTES))["format"]
+        found = json.loads(place.read(_MARKER, _MARKER_BYTES))["format"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StoreError(f"{marker}: damaged ({error}); delete the folder") from None
+        raise StoreError(f"{place / _MARKER}: damaged ({error}); delete the folder") from None
     if found != FORMAT:
         raise StoreError(
-            f"{folder}: a feature store of format {found!s:.20}, this lrrspm {__version__} has "
+            f"{place}: a feature store of format {found!s:.20}, this lrrspm {__version__} has "
             f"format {FORMAT}; give another folder"
         )
-    return folder
+    return place

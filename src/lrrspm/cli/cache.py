@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .._support.text import plural, printable
 from .app import command_of, group
-from .options import Json
+from .options import Json, as_place
 from .terminal import print_json, print_rich, text
 
 cache: typer.Typer = group("cache", "Show or empty a folder that --cache made.")
 
-Store = Annotated[Path, typer.Argument(metavar="DIR", help="A folder that --cache made.")]
+Store = Annotated[
+    Any, typer.Argument(metavar="DIR", parser=as_place, help="A folder that --cache made.")
+]
 
 
 @command_of(cache)

@@ -71,10 +71,11 @@ ModelPath = Annotated[
     typer.Argument(metavar="MODEL", readable=False, help="A model file that train wrote."),
 ]
 CacheFolder = Annotated[
-    Path | None,
+    Any,
     typer.Option(
         "--cache",
         metavar="DIR",
+        parser=as_place,
         help="Keep results in this folder, and use what is there. Changes only the speed.",
     ),
 ]

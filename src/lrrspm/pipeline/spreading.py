@@ -56,7 +56,7 @@ def _shared_folder(engine: Engine, store: FeatureStore) -> Path | None:
     if isinstance(engine.executor, ProcessPoolExecutor):
         return Path(tempfile.gettempdir())
     sees = getattr(engine.executor, "sees", None)
-    if sees is None or store.folder is None:
+    if sees is None or not isinstance(store.folder, Path):
         return None
     try:
         with tempfile.NamedTemporaryFile(dir=store.folder, prefix=".shared-") as file:
