@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
-from lrrspm._support import shards as matrices
+from lrrspm._support import shard
 from lrrspm._support.shards import Shard
 from lrrspm._support.stages import Stages
 from lrrspm.cache import FeatureStore
@@ -18,6 +18,7 @@ from lrrspm.pipeline import Engine, open_engine
 from lrrspm.pipeline.cluster import Cluster as WorkersOfDask
 from lrrspm.pipeline.spreading import fill_shards, open_shards
 
+from .. import buckets
 from .clusters import Cluster
 
 pytestmark = pytest.mark.network
@@ -34,12 +35,13 @@ def two(tmp_path_factory):
         cluster.close()
 
 
-@pytest.fixture
-def beyond_memory(monkeypatch):
-    """No vectors in memory, no Gram matrix, and shards of 16 rows."""
+@pytest.fixture(params=["primal", "dual"])
+def beyond_memory(monkeypatch, request):
+    """No vectors in memory, a Gram matrix for the dual alone, and shards of 16 rows."""
     monkeypatch.setattr("lrrspm.training.MEMORY", 1)
-    monkeypatch.setattr("lrrspm.svm.linear.GRAM_BYTES", 0)
-    monkeypatch.setattr(matrices, "_MOST_ROWS", 16)
+    if request.param == "primal":
+        monkeypatch.setattr("lrrspm.svm.linear.GRAM_BYTES", 0)
+    monkeypatch.setattr(shard, "_MOST_ROWS", 16)
 
 
 def classifier(**given):
@@ -62,9 +64,9 @@ class Opened:
             monkeypatch.setattr(Shard, name, self._counting(getattr(Shard, name)))
 
     def _counting(self, function):
-        def counted(*arguments):
+        def counted(*arguments, **named):
             self.count += 1
-            return function(*arguments)
+            return function(*arguments, **named)
 
         return counted
 
@@ -82,6 +84,36 @@ def test_the_driver_opens_no_vectors(two, image_folder, tmp_path, monkeypatch):
     assert list((tmp_path / "s" / ".training").iterdir()) == []
     # Without a folder that workers share, vectors come to the driver, and bits are the same.
     assert train(image_folder, tmp_path / "model", engine=two.engine) == expected
+    assert opened.count > 0
+
+
+@pytest.fixture
+def bucket(two, tmp_path, monkeypatch):
+    """An object store that the driver and all workers reach."""
+    from distributed import Client
+
+    monkeypatch.setenv(buckets.ROOT, "")
+    buckets.serve(tmp_path / "bucket")
+    (tmp_path / "bucket").mkdir()
+    with Client(two.address, set_as_default=False) as client:
+        client.run(buckets.serve, tmp_path / "bucket")
+    return tmp_path / "bucket"
+
+
+@pytest.mark.usefixtures("beyond_memory")
+def test_workers_share_an_object_store(two, bucket, image_folder, tmp_path, monkeypatch):
+    expected = train(image_folder, tmp_path / "model")
+    opened = Opened(monkeypatch)
+    cold = train(image_folder, tmp_path / "model", engine=two.engine, cache="bucket://store")
+    warm = train(image_folder, tmp_path / "model", engine=two.engine, cache="bucket://store")
+    assert (cold, warm) == (expected, expected)
+    assert opened.count == 0
+    assert len(list(bucket.glob("store/vectors/*/*.safetensors"))) == 3
+    assert list(bucket.glob("store/.training/*/*")) == []
+    # Each worker has a memory of its own, which is noticed.
+    assert train(image_folder, tmp_path / "model", engine=two.engine, cache="memory://s") == (
+        expected
+    )
     assert opened.count > 0
 
 

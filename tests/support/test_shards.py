@@ -4,13 +4,14 @@ import errno
 import pickle
 import shutil
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrrspm._support.shards import Shard, ShardError, Shards
+from lrrspm._support.shards import Shard, ShardError, Shards, stacked_columns
 
 
 def matrix(n, d, dtype=np.float16):
@@ -24,11 +25,14 @@ def matrix(n, d, dtype=np.float16):
     rows=st.integers(1, 50),
     dtype=st.sampled_from([np.float16, np.float32]),
     cuts=st.lists(st.integers(0, 40), max_size=4),
+    group=st.sampled_from([1, 2, 4, 4096]),
+    remote=st.booleans(),
     data=st.data(),
 )
-def test_rows_and_columns_come_back(tmp_path_factory, n, d, rows, dtype, cuts, data):
+def test_rows_and_columns_come_back(tmp_path_factory, n, d, rows, dtype, cuts, group, remote, data):
     X = matrix(n, d, dtype)
-    with Shards(n, d, dtype, tmp_path_factory.mktemp("shards"), rows) as shards:
+    folder = "memory://shards" if remote else tmp_path_factory.mktemp("shards")
+    with patch("lrrspm._support.shard.GROUP", group), Shards(n, d, dtype, folder, rows) as shards:
         for part in np.split(X, sorted(min(cut, n) for cut in cuts)):
             assert shards.append(part) == len(part)
         assert [shard.start for shard in shards] == list(range(0, n, rows))
@@ -37,7 +41,7 @@ def test_rows_and_columns_come_back(tmp_path_factory, n, d, rows, dtype, cuts, d
         np.testing.assert_array_equal(np.concatenate(wide), X.astype(np.float32))
         first = data.draw(st.integers(0, d - 1))
         last = data.draw(st.integers(first + 1, d))
-        columns = shards.columns_at(first, last)
+        columns = stacked_columns(shards, n, first, last)
         assert columns.dtype == np.float32
         np.testing.assert_array_equal(columns, X[:, first:last].astype(np.float32))
         some = np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=5)), np.int64)

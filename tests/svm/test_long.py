@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lrrspm import LinearSVM
-from lrrspm._support.parallel import workers
+from lrrspm._support.parallel import single_blas_thread, workers
+from lrrspm._support.shards import Shards
 from lrrspm.svm.long import long_gram_matrix, long_scores, long_weights, round_weights
 
 # Several blocks of columns, several bands of rows, the last ones incomplete.
@@ -33,6 +34,32 @@ def test_products_are_those_of_whole_matrices(data):
     halves = weights.astype(np.float16)
     expected = exact @ halves.astype(np.float64).T
     np.testing.assert_allclose(long_scores(X, halves, None), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [N, 1200])
+def test_products_of_shards_are_the_same_wherever_they_are_made(data, n, tmp_path, monkeypatch):
+    monkeypatch.setattr("lrrspm.svm.long._BAND", 512)
+    X = np.concatenate([data[0]] * 3)[:n]
+    betas = np.random.default_rng(1).standard_normal((CLASSES, n)).astype(np.float32)
+    sent = []
+
+    def spread(function, parts, shared):
+        sent.append((function.__name__, len(parts)))
+        return (function(shared, [part])[0] for part in parts)
+
+    def products(X):
+        with single_blas_thread():  # as those who call them
+            return long_gram_matrix(X, None), long_weights(betas, X, None)
+
+    found = [products(X)]
+    for where in (None, spread):
+        with Shards(n, D, X.dtype, tmp_path, 100, spread=where) as shards:
+            shards.append(X)
+            found.append(products(shards))
+    assert sent == [("gram_bands", -(-n // 512)), ("weight_columns", 3)]
+    for gram, weights in found[1:]:
+        np.testing.assert_array_equal(gram, found[0][0])
+        np.testing.assert_array_equal(weights, found[0][1])
 
 
 def test_scores_of_a_row_do_not_depend_on_the_others(data):

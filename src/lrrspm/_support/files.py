@@ -11,7 +11,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from .remote import is_remote, read_remote, remote_signature
+from .remote import is_remote, read_remote, remote_signature, remote_size
 
 MAX_BYTES = 2**30
 """Largest image file in bytes. WebP files are read whole before their size is known."""
@@ -73,6 +73,16 @@ def file_signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
     except OSError:
         return ()
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
+
+
+def file_exists(path: str) -> bool:
+    """Return True where there is something under a path, or a file that can be reached."""
+    if not is_remote(path):
+        return os.path.exists(path)
+    try:
+        return remote_size(path) is not None
+    except (OSError, ImportError):
+        return False
 
 
 def file_digest(path: str | os.PathLike[str]) -> str | None:

@@ -104,6 +104,12 @@ def read_remote(address: str, most: int) -> bytes:
     return _retried(address, read)
 
 
+def read_range(address: str, start: int, stop: int) -> bytes:
+    """Read some bytes of a remote file; fewer where it ends before."""
+    files, path = _filesystem(check_address(address))
+    return _retried(address, lambda: bytes(files.cat_file(path, start, stop)))
+
+
 def remote_signature(address: str) -> tuple[int, ...]:
     """Return what changes with a remote file, as far as its store tells; () if there is none."""
     try:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import math
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,98 +16,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .halves import all_finite, widen_columns
+from .remote import delete_remote, is_remote
+from .shard import Shard, ShardError, check_rows, rows_in
 
-# Bytes of a shard, and of the rows of one in float32 that are in memory at a
-# time. Both fix the order of sums, so they depend on nothing but the length.
+__all__ = ["Beside", "Shard", "ShardError", "Shards", "stacked_columns"]
+
+_PREFIX = "lrrspm-vectors-"
+# Bytes of a shard. They fix the order of sums, so they depend on nothing but the length.
 _SHARD_BYTES = 2**28
-_BLOCK_BYTES = 2**23
-_LEAST_ROWS, _MOST_ROWS = 16, 2**16
-
-
-class ShardError(OSError):
-    """A shard that cannot be written or read; says which, why, and what to do."""
-
-
-class Shard(NamedTuple):
-    """Rows ``start`` to ``stop`` of a matrix, in a file; small, and can be pickled."""
-
-    path: str
-    start: int
-    stop: int
-    columns: int
-    dtype: np.dtype[Any]
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    def read(self, first: int = 0, last: int | None = None) -> NDArray[Any]:
-        """Return rows of the shard, from its own ``first`` to before ``last``, (rows, d)."""
-        last = len(self) if last is None else min(last, len(self))
-        out = np.empty((max(last - first, 0), self.columns), self.dtype)
-        self._fill(out, first * self.columns * self.dtype.itemsize)
-        return out
-
-    def columns_at(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return columns in float32, (rows, last - first), reading no others."""
-        out = np.empty((len(self), last - first), self.dtype)
-        with self._opened() as file:
-            for row, target in enumerate(out):
-                file.seek((row * self.columns + first) * self.dtype.itemsize)
-                self._check(file.readinto(target.data.cast("B")), target.nbytes)
-        return _widened(out)
-
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-        """Yield blocks of the shard's own rows, and their values in float32."""
-        size = _rows_in(_BLOCK_BYTES, self.columns * 4)
-        for first in range(0, len(self), size):
-            rows = slice(first, min(first + size, len(self)))
-            yield rows, _widened(self.read(rows.start, rows.stop))
-
-    def write(self, blocks: Iterable[NDArray[Any]]) -> int:
-        """Write blocks of rows (m, d) to the file, and return how many rows they had.
-
-        The file has its name when all rows of the shard are in it; with fewer there is
-        none. Several processes may write the same shard at once.
-
-        Raises ValueError where a value is not finite.
-        """
-        written, path = 0, Path(self.path)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-            try:
-                for block in blocks:
-                    check_rows(block, self.columns, self.dtype)
-                    file.write(np.ascontiguousarray(block).data)
-                    written += len(block)
-                file.close()
-                if written == len(self):
-                    Path(file.name).replace(path)
-            finally:
-                Path(file.name).unlink(missing_ok=True)
-        return written
-
-    def _fill(self, out: NDArray[Any], offset: int) -> None:
-        with self._opened() as file:
-            file.seek(offset)
-            self._check(file.readinto(out.data.cast("B")), out.nbytes)
-
-    def check(self) -> None:
-        """Raise ShardError where the file is not there, or has another size."""
-        with self._opened() as file:
-            size = file.seek(0, os.SEEK_END)
-        self._check(size, len(self) * self.columns * self.dtype.itemsize)
-
-    def _opened(self) -> Any:
-        try:
-            return open(self.path, "rb", buffering=0)
-        except FileNotFoundError:
-            raise ShardError(
-                errno.ENOENT, "vectors that were kept for training are gone; train again", self.path
-            ) from None
-
-    def _check(self, found: int | None, expected: int) -> None:
-        if found != expected:
-            raise ShardError(errno.EIO, "vectors on disk are cut short; train again", self.path)
 
 
 class Beside(NamedTuple):
@@ -135,7 +52,7 @@ class Shards(Sequence[Shard]):
     n, d : int
         Shape of the matrix.
     dtype : float16 or float32
-    folder : path or None
+    folder : path, address or None
         Where the temporary folder is made; None is that of the system, TMPDIR.
     rows : int or None
         Rows per shard; None is a power of two, up to 256 MB.
@@ -169,8 +86,11 @@ class Shards(Sequence[Shard]):
             raise ValueError(f"vectors in shards are float16 or float32, got {self.dtype}")
         if n < 1 or d < 1:
             raise ValueError(f"shards need at least one row and column, got {n} x {d}")
-        self._rows = rows or _rows_in(_SHARD_BYTES, d * self.dtype.itemsize)
-        self._parent = Path(tempfile.gettempdir() if folder is None else folder)
+        self._rows = rows or rows_in(_SHARD_BYTES, d * self.dtype.itemsize)
+        self._parent = os.fspath(tempfile.gettempdir() if folder is None else folder)
+        self._remote = is_remote(self._parent)
+        # Where shards are, and what is beside them: the same folder where both are on disk.
+        self._name: str | None = None
         self._folder: Path | None = None
         self._shards: list[Shard] = []
         self._waiting = np.empty((0 if apart else min(self._rows, n), d), self.dtype)
@@ -183,18 +103,26 @@ class Shards(Sequence[Shard]):
 
     def __enter__(self) -> Self:
         try:
-            self._parent.mkdir(parents=True, exist_ok=True)
-            free = shutil.disk_usage(self._parent).free
-            if free < self.nbytes:
+            parent = tempfile.gettempdir() if self._remote else self._parent
+            os.makedirs(parent, exist_ok=True)
+            free = shutil.disk_usage(parent).free
+            if free < self.nbytes and not self._remote:
                 raise self._full(free)
-            self._folder = Path(tempfile.mkdtemp(prefix="lrrspm-vectors-", dir=self._parent))
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         except OSError as error:
             raise self._explained(error) from None
+        self._name = str(self._folder)
+        if self._remote:
+            self._name = f"{self._parent}/{_PREFIX}{secrets.token_hex(8)}"
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
+        if self._remote:
+            for shard in self.planned():
+                with contextlib.suppress(OSError):
+                    delete_remote(shard.path)
 
     def __len__(self) -> int:
         return len(self._shards)
@@ -238,9 +166,9 @@ class Shards(Sequence[Shard]):
             self._waiting = self._waiting[:0].copy()
 
     def _planned(self, start: int, stop: int) -> Shard:
-        assert self._folder is not None, "shards are written inside a with block"
-        name = self._folder / f"{start // self._rows:06d}.vectors"
-        return Shard(str(name), start, stop, self.shape[1], self.dtype)
+        assert self._name is not None, "shards are written inside a with block"
+        name = f"{self._name}/{start // self._rows:06d}.vectors"
+        return Shard(name, start, stop, self.shape[1], self.dtype)
 
     def planned(self) -> list[Shard]:
         """Return all shards, for others to write them; :meth:`adopt` takes them then."""
@@ -269,7 +197,7 @@ class Shards(Sequence[Shard]):
             errno.ENOSPC,
             f"no room for {n:,} vectors of {d:,} numbers: they take {self.nbytes:,} bytes{room}; "
             "free some space, or set TMPDIR to a folder on a larger disk",
-            str(self._parent),
+            self._parent,
         )
 
     def beside(self, shape: tuple[int, ...]) -> Beside:
@@ -297,31 +225,10 @@ class Shards(Sequence[Shard]):
                 out[place] = shard.read(row, row + 1)[0]
         return out
 
-    def columns_at(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return columns of all rows in float32, (n, last - first)."""
-        out = np.empty((self.shape[0], last - first), np.float32)
-        for shard in self:
-            out[shard.start : shard.stop] = shard.columns_at(first, last)
-        return out
 
-
-def check_rows(block: NDArray[Any], columns: int, dtype: np.dtype[Any]) -> None:
-    """Raise ValueError for rows that are not (m, columns), of another type, or not finite."""
-    if block.ndim != 2 or block.shape[1] != columns or block.dtype != dtype:
-        raise ValueError(
-            f"rows of {columns} numbers in {dtype} are expected, got an array of "
-            f"shape {block.shape} in {block.dtype}"
-        )
-    finite = all_finite if block.dtype == np.float16 else np.isfinite
-    if not np.all(finite(np.ascontiguousarray(block))):
-        raise ValueError("Input X contains NaN or infinity.")
-
-
-def _widened(values: NDArray[Any]) -> NDArray[np.float32]:
-    return widen_columns(values, 0, values.shape[1]) if values.dtype == np.float16 else values
-
-
-def _rows_in(limit: int, row_bytes: int) -> int:
-    """Return the largest power of two of rows that take up to ``limit`` bytes, within bounds."""
-    rows = 1 << max(limit // row_bytes, 1).bit_length() - 1
-    return min(max(rows, _LEAST_ROWS), _MOST_ROWS)
+def stacked_columns(shards: Iterable[Shard], n: int, first: int, last: int) -> NDArray[np.float32]:
+    """Return columns of all n rows of shards in float32, (n, last - first)."""
+    out = np.empty((n, last - first), np.float32)
+    for shard in shards:
+        out[shard.start : shard.stop] = shard.columns_at(first, last)
+    return out

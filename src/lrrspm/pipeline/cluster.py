@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pickle
 import time
 import warnings
@@ -13,7 +12,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .._support.files import absolute_paths
+from .._support.files import absolute_paths, file_exists
 from .._support.parallel import single_blas_thread
 from .._support.text import plural
 from ..cache import makers
@@ -157,8 +156,8 @@ class Cluster(Executor):
         return self._client.submit(function, *args, **named, pure=False)
 
     def sees(self, path: str) -> bool:
-        """True if every worker finds a file under this path."""
-        return all(self._client.run(os.path.exists, path).values())
+        """True if every worker finds a file under this path or address."""
+        return all(self._client.run(file_exists, path).values())
 
     def map_chunks(
         self,

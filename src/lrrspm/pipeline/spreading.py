@@ -6,16 +6,19 @@ The driver has the list of files, sums and scores, and never the vectors.
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from .._support.files import absolute_paths
+from .._support.remote import delete_remote, is_remote, write_remote
 from .._support.shards import Shard, Shards
 from .._support.stages import Stages
 from ..cache import FeatureStore
@@ -24,6 +27,10 @@ from .streaming import Streamed, block_size, compute_block, map_vectors, whole, 
 
 if TYPE_CHECKING:
     from ..features import Image, SpatialPyramidFeatures
+
+
+TRAINING = ".training"
+"""Folder of a store where shards are while a machine is trained."""
 
 
 class Written(NamedTuple):
@@ -45,24 +52,40 @@ def open_shards(
     return Shards(n, length, features.precision, folder, spread=spread, apart=folder is not None)
 
 
-def _shared_folder(engine: Engine, store: FeatureStore) -> Path | None:
-    """Return a folder that all workers can write to, if there is one for sure.
+def _shared_folder(engine: Engine, store: FeatureStore) -> str | None:
+    """Return a folder or address that all workers can write to, if there is one for sure.
 
-    Processes share the disk. Workers of a cluster share the folder of the store if each of
-    them finds a file that was just written to it.
+    Processes share the disk. Workers of a cluster share the store if each of them finds a
+    file that was just written to it.
     """
     if engine.on_device:
         return None
     if isinstance(engine.executor, ProcessPoolExecutor):
-        return Path(tempfile.gettempdir())
+        return tempfile.gettempdir()
     sees = getattr(engine.executor, "sees", None)
-    if sees is None or not isinstance(store.folder, Path):
+    if sees is None or store.folder is None:
         return None
+    folder = absolute_paths(os.fspath(store.folder))
     try:
-        with tempfile.NamedTemporaryFile(dir=store.folder, prefix=".shared-") as file:
-            return store.folder / ".training" if sees(os.path.abspath(file.name)) else None
+        with _probe(folder) as file:
+            return f"{folder}/{TRAINING}" if sees(file) else None
     except OSError:
         return None  # a store that cannot be written to
+
+
+@contextmanager
+def _probe(folder: str) -> Iterator[str]:
+    """Write a small file for others to look at."""
+    if is_remote(folder):
+        file = f"{folder}/.shared-{secrets.token_hex(8)}"
+        write_remote(file, b"?")
+        try:
+            yield file
+        finally:
+            delete_remote(file)
+    else:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".shared-") as local:
+            yield local.name
 
 
 def _spread(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +13,8 @@ from numpy.typing import NDArray
 from .._support.devices import Accelerator, Held
 from .._support.halves import all_finite, in_precision, widen_columns
 from .._support.loops import compiled
-from .._support.parallel import ordered_map
-from .._support.shards import Shards
+from .._support.parallel import ordered_map, single_blas_thread
+from .._support.shards import Shard, Shards, stacked_columns
 from .dual import ROWS, Floats, mirror_lower
 
 # Columns in float32 at a time, in products of many rows and of few; samples per
@@ -19,6 +22,8 @@ from .dual import ROWS, Floats, mirror_lower
 _COLUMNS = 4096
 _FEW_COLUMNS = 1024
 _SAMPLES = 64
+# Rows of a Gram matrix per task of another machine: 130 MB with 31,622 samples.
+_BAND = 2 * ROWS
 _MOST_CHANGE = 2.0**-10
 
 
@@ -31,24 +36,60 @@ def check_halves(X: NDArray[np.float16]) -> None:
 def long_gram_matrix(
     X: NDArray[np.float16] | Shards, executor: Executor | None
 ) -> NDArray[np.float32]:
-    """X X' (n, n): n^2 d products, and one block of columns in float32 besides X."""
+    """X X' (n, n): n^2 d products, and one block of columns in float32 besides X.
+
+    Where other machines read the shards, they are made there, in bands of rows: the same
+    products in the same order.
+    """
     n = X.shape[0]
     gram = np.zeros((n, n), np.float32)
-    for first in range(0, X.shape[1], _COLUMNS):
-        block = _wide_columns(X, first, min(first + _COLUMNS, X.shape[1]))
-
-        def band(start: int, block: NDArray[np.float32] = block) -> None:
-            stop = min(start + ROWS, len(block))
-            gram[start:stop, :stop] += block[start:stop] @ block[:stop].T
-
-        # The longest bands first, so that no thread is left with one at the end.
-        for _ in ordered_map(band, reversed(range(0, n, ROWS)), executor):
-            pass
+    if isinstance(X, Shards) and X.spread is not None:
+        # The longest bands first, so that no worker is left with one at the end.
+        bands = [(start, min(start + _BAND, n)) for start in reversed(range(0, n, _BAND))]
+        found = X.spread(gram_bands, bands, list(X))
+        for (start, stop), band in zip(bands, found, strict=True):
+            gram[start:stop, :stop] = band
+    else:
+        for first in range(0, X.shape[1], _COLUMNS):
+            block = _wide_columns(X, first, min(first + _COLUMNS, X.shape[1]))
+            add = partial(_add_band, gram, block, 0)
+            for _ in ordered_map(add, reversed(range(0, n, ROWS)), executor):
+                pass
     mirror_lower(gram)
     for start in range(0, n, ROWS):  # not every BLAS rounds both halves of a square alike
         square = gram[start : start + ROWS, start : start + ROWS]
         square[:] = np.tril(square) + np.tril(square, -1).T
     return gram
+
+
+def _add_band(
+    out: NDArray[np.float32], block: NDArray[np.float32], origin: int, start: int
+) -> None:
+    """Add the products of up to 512 rows of a block of columns (m, c) with those before them."""
+    stop = min(start + ROWS, len(block))
+    out[start - origin : stop - origin, :stop] += block[start:stop] @ block[:stop].T
+
+
+def gram_bands(shards: Sequence[Shard], bands: Sequence[tuple[int, int]]) -> list[Any]:
+    """Return rows (start, stop) of the Gram matrix of shards, up to the diagonal.
+
+    A plain function, for workers of any kind. In memory are the rows, and a block of
+    columns of all samples before their end.
+    """
+    return [_gram_band(shards, *band) for band in bands]
+
+
+def _gram_band(shards: Sequence[Shard], start: int, stop: int) -> NDArray[np.float32]:
+    out = np.zeros((stop - start, stop), np.float32)
+    needed = [shard for shard in shards if shard.start < stop]
+    with single_blas_thread():
+        for first in range(0, shards[0].columns, _COLUMNS):
+            last = min(first + _COLUMNS, shards[0].columns)
+            block = stacked_columns(needed, needed[-1].stop, first, last)[:stop]
+            for row in range(start, stop, ROWS):
+                _add_band(out, block, start, row)
+            del block  # before the next one is read
+    return out
 
 
 def long_weights(
@@ -60,18 +101,40 @@ def long_weights(
     if isinstance(X, Held):
         return X.weights(betas)
     weights = np.empty((len(betas), X.shape[1]), np.float32)
-
-    def block(first: int) -> None:
-        stop = min(first + _COLUMNS, X.shape[1])
-        np.matmul(betas, _wide_columns(X, first, stop), out=weights[:, first:stop])
-
-    for _ in ordered_map(block, range(0, X.shape[1], _COLUMNS), executor, ahead=2):
-        pass
+    starts = range(0, X.shape[1], _COLUMNS)
+    if isinstance(X, Shards) and X.spread is not None:
+        found = X.spread(weight_columns, list(starts), (betas, list(X)))
+    else:
+        found = ordered_map(partial(_weight_columns, betas, X), starts, executor, ahead=2)
+    for first, columns in zip(starts, found, strict=True):
+        weights[:, first : first + _COLUMNS] = columns
     return weights
 
 
-def _wide_columns(X: NDArray[np.float16] | Shards, first: int, stop: int) -> NDArray[np.float32]:
-    return X.columns_at(first, stop) if isinstance(X, Shards) else widen_columns(X, first, stop)
+def weight_columns(given: tuple[Floats, Sequence[Shard]], starts: Sequence[int]) -> list[Any]:
+    """Return betas X (classes, 4096) for blocks of columns of shards X.
+
+    A plain function, for workers of any kind.
+    """
+    betas, shards = given
+    with single_blas_thread():
+        return [_weight_columns(betas, shards, first) for first in starts]
+
+
+def _weight_columns(
+    betas: Floats, X: NDArray[np.float16] | Sequence[Shard], first: int
+) -> NDArray[np.float32]:
+    length = X.shape[1] if isinstance(X, np.ndarray) else X[0].columns
+    stop = min(first + _COLUMNS, length)
+    return np.matmul(betas, _wide_columns(X, first, stop)).astype(np.float32, copy=False)
+
+
+def _wide_columns(
+    X: NDArray[np.float16] | Sequence[Shard], first: int, stop: int
+) -> NDArray[np.float32]:
+    if isinstance(X, np.ndarray):
+        return widen_columns(X, first, stop)
+    return stacked_columns(X, X[-1].stop, first, stop)
 
 
 def round_weights(weights: Floats) -> Floats:

@@ -193,9 +193,10 @@ class _Solver:
         self.states = [_State(tol) for _ in problem.classes]
         self.passes = 0
         n_classes, n = len(problem.classes), problem.shards.shape[0]
-        self._weights = np.zeros((n_classes, problem.length))
-        self._gradients = np.zeros_like(self._weights)
-        self._steps = np.zeros((_STEPS, n_classes, problem.length), np.float32)
+        # Filled, not zeroed by the system when touched: memory is taken now or never.
+        self._weights = np.full((n_classes, problem.length), 0.0)
+        self._gradients = np.full_like(self._weights, 0)
+        self._steps = np.full((_STEPS, *self._weights.shape), 0, np.float32)
         # The samples' scores, (2 + steps, classes, n): of the weights, the gradients, the steps.
         self.strips = problem.shards.beside((2 + _STEPS, n_classes, n))
         self._rounds = np.zeros(n_classes, int)
