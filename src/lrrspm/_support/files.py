@@ -9,7 +9,7 @@ import secrets
 import stat
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from .remote import is_remote, read_remote, remote_signature, remote_size
 
@@ -140,6 +140,14 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         if isinstance(error, OSError) and error.errno is not None:
             error.filename = str(path)  # not the temporary name, nor none
         raise
+
+
+def lock_file(file: BinaryIO) -> None:
+    """Lock an open file for this process, where the system can; raises BlockingIOError."""
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def absolute_paths(item: Any) -> Any:

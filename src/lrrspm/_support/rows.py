@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from .files import check_target, write_atomically
+from .files import check_target, lock_file, write_atomically
 
 SUFFIXES = (".csv", ".jsonl")
 """File names that :func:`write_rows` takes."""
@@ -89,7 +89,7 @@ class RowFile:
         while True:
             file = self.part.open("ab")
             try:
-                _lock(file)
+                lock_file(file)
                 # A run that has just ended may have given the file its name.
                 if self.part.exists() and os.path.samestat(
                     os.fstat(file.fileno()), self.part.stat()
@@ -147,14 +147,6 @@ class RowFile:
         except OSError as error:
             error.filename = str(self._target)  # not the temporary name
             raise
-
-
-def _lock(file: BinaryIO) -> None:
-    """Lock an open file for this process, where the system can; raises BlockingIOError."""
-    if os.name == "posix":
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _text(

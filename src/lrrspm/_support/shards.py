@@ -11,17 +11,20 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from .leftovers import own, sweep
 from .remote import delete_remote, is_remote
 from .shard import Shard, ShardError, check_rows, rows_in
 
 __all__ = ["Beside", "Shard", "ShardError", "Shards", "stacked_columns"]
 
-_PREFIX = "lrrspm-vectors-"
+PREFIX = "lrrspm-vectors-"
+"""Begins the names of folders of shards."""
+
 # Bytes of a shard. They fix the order of sums, so they depend on nothing but the length.
 _SHARD_BYTES = 2**28
 
@@ -92,6 +95,7 @@ class Shards(Sequence[Shard]):
         # Where shards are, and what is beside them: the same folder where both are on disk.
         self._name: str | None = None
         self._folder: Path | None = None
+        self._lock: BinaryIO | None = None
         self._shards: list[Shard] = []
         self._waiting = np.empty((0 if apart else min(self._rows, n), d), self.dtype)
         self._filled = 0
@@ -105,18 +109,22 @@ class Shards(Sequence[Shard]):
         try:
             parent = tempfile.gettempdir() if self._remote else self._parent
             os.makedirs(parent, exist_ok=True)
+            sweep(Path(parent), PREFIX)  # killed runs leave vectors, and these are large
             free = shutil.disk_usage(parent).free
             if free < self.nbytes and not self._remote:
                 raise self._full(free)
-            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+            self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            self._lock = own(self._folder)
         except OSError as error:
             raise self._explained(error) from None
         self._name = str(self._folder)
         if self._remote:
-            self._name = f"{self._parent}/{_PREFIX}{secrets.token_hex(8)}"
+            self._name = f"{self._parent}/{PREFIX}{secrets.token_hex(8)}"
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._lock is not None:
+            self._lock.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         if self._remote:

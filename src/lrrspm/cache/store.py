@@ -26,12 +26,17 @@ import numpy as np
 
 from .. import __version__
 from .._support.files import file_digest, file_signature, write_atomically
+from .._support.leftovers import abandoned
+from .._support.shards import PREFIX
 from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
 from .places import LocalPlace, Place, place_of
 from .shelf import Form, Shelf, read_headers, shards, unfinished
 
 KINDS = ("codebooks", "patterns", "samples", "unreadable", "vectors")
+
+TRAINING = ".training"
+"""Folder of a store where vectors are while a machine is trained on more than memory."""
 
 _MARKER = "lrrspm-store.json"
 _MARKER_BYTES = 1000
@@ -200,19 +205,39 @@ def contents(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 
 def clear(folder: str | os.PathLike[str]) -> tuple[int, int]:
-    """Delete what a store wrote and nothing else. Returns numbers of files and bytes."""
+    """Delete what a store wrote and nothing else. Returns numbers of files and bytes.
+
+    Of vectors that are kept for training, those of killed runs; at an address all, since
+    it does not tell whether their run is still alive.
+    """
     root = _check_marker(place_of(folder))
     files = size = 0
-    for kind, name in _shelves(root):
-        place = root / kind / name
-        found = shards(place) | unfinished(place)
+    for place, found in [*_shelved(root), *_left(root)]:
         for file in found:
             place.delete(file)
         left = place.files()
         files += sum(file not in left for file in found)
-        size += sum(bytes_ for file, bytes_ in found.items() if file not in left)
+        size += sum(n for file, n in found.items() if file not in left)
         place.leave()  # what is not ours stays
     return files, size
+
+
+def _shelved(root: Place) -> Iterator[tuple[Place, dict[str, int]]]:
+    """Yield the shelves with the files that a store wrote to them."""
+    for kind, name in _shelves(root):
+        place = root / kind / name
+        yield place, shards(place) | unfinished(place)
+
+
+def _left(root: Place) -> Iterator[tuple[Place, dict[str, int]]]:
+    """Yield the folders with vectors that killed runs left, with their files."""
+    training = root / TRAINING
+    if isinstance(training, LocalPlace):
+        names = [path.name for path in abandoned(training.path, PREFIX)]
+    else:
+        names = [name for name in training.folders() if name.startswith(PREFIX)]
+    for name in names:
+        yield training / name, (training / name).files()
 
 
 def _shelves(root: Place) -> list[tuple[str, str]]:

@@ -66,6 +66,8 @@ def _in_words(shelf: dict[str, Any]) -> str:
 def clear(folder: Store, as_json: Json = False) -> None:
     """Empty a feature store. Files that it did not make stay.
 
+    At an address, do so while no run trains on it: vectors of live runs go, too.
+
     Example: lrrspm cache clear my-cache
     """
     from ..cache import clear as clear_store

@@ -21,16 +21,12 @@ from .._support.files import absolute_paths
 from .._support.remote import delete_remote, is_remote, write_remote
 from .._support.shards import Shard, Shards
 from .._support.stages import Stages
-from ..cache import FeatureStore
+from ..cache import TRAINING, FeatureStore
 from .engines import Engine
 from .streaming import Streamed, block_size, compute_block, map_vectors, whole, worker_store
 
 if TYPE_CHECKING:
     from ..features import Image, SpatialPyramidFeatures
-
-
-TRAINING = ".training"
-"""Folder of a store where shards are while a machine is trained."""
 
 
 class Written(NamedTuple):
