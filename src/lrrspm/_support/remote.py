@@ -107,7 +107,7 @@ def read_remote(address: str, most: int) -> bytes:
 def read_range(address: str, start: int, stop: int) -> bytes:
     """Read some bytes of a remote file; fewer where it ends before."""
     files, path = _filesystem(check_address(address))
-    return _retried(address, lambda: bytes(files.cat_file(path, start, stop)))
+    return _retried(address, lambda: bytes(files.cat_file(path, start=start, end=stop)))
 
 
 def remote_signature(address: str) -> tuple[int, ...]:
@@ -165,7 +165,7 @@ def read_starts(address: str, names: Sequence[str], n: int) -> list[bytes | OSEr
 def _start_again(address: str, n: int) -> bytes | OSError:
     files, path = _filesystem(address)
     try:
-        return bytes(_retried(address, lambda: files.cat_file(path, 0, n)))
+        return bytes(_retried(address, lambda: files.cat_file(path, start=0, end=n)))
     except OSError as error:
         return error
 
