@@ -120,7 +120,7 @@ def remote_signature(address: str) -> tuple[int, ...]:
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"),)
 
 
-def write_remote(address: str, content: bytes, folders: int = 0) -> None:
+def write_remote(address: str, content: bytes | bytearray, folders: int = 0) -> None:
     """Write a remote file whole, and make up to ``folders`` folders that it lies in.
 
     Object stores show it when all of it is there, and have no folders to make. A bucket is

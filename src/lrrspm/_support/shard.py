@@ -83,7 +83,7 @@ class Shard(NamedTuple):
             content = bytearray(self.nbytes)
             written = self._fill(_Memory(content), blocks)
             if written == len(self):
-                write_remote(self.path, bytes(content), folders=1)
+                write_remote(self.path, content, folders=1)
             return written
         path = Path(self.path)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
