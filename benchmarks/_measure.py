@@ -6,6 +6,7 @@ import importlib
 import json
 import operator
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -132,3 +133,9 @@ def show(name: str, result: dict[str, Any]) -> None:
         value = "missing" if line["value"] is None else f"{line['value']:.4g}"
         target, met = line["target"] or "", words[line["met"]]
         print(f"{name:<11}{line['what']:<66}{value:>9}  {target:<8}{met}", flush=True)
+
+
+def peak_of(pid: int) -> float:
+    """Return the most memory in MB that another process has held, on Linux."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(line) * 1024 / 1e6

@@ -14,6 +14,7 @@
 - *training*: 20,000 of these images, more than the driver may hold: their vectors are 430 MB, and
   none of them may come to the driver. Its memory with and without a store that workers
   share, and the model must have the bytes of that of threads.
+- *gram*: the largest Gram matrix that is made, by threads of the driver and by workers.
 
 ``python -m benchmarks.scaling PART...`` measures some of them and keeps the others' results.
 """
@@ -23,7 +24,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -45,7 +45,8 @@ from lrrspm._support.stages import Stages
 from lrrspm.pipeline import cluster, encode_images, fit_features, open_engine
 from tests.pipeline.clusters import Cluster
 
-from ._measure import RESULTS, best_of, data_folder, figure, measure, show
+from ._measure import RESULTS, best_of, data_folder, figure, measure, peak_of, show
+from .spread_gram import gram
 
 EFFICIENCY_IMAGES = {"fast": 4485, "balanced": 1200}
 KILL_IMAGES, LINKS, CHUNKS = 300, 200_000, 100_000
@@ -301,18 +302,13 @@ def _train_beyond(engine: str, store: Path | None, target: Path) -> dict[str, An
     }
 
 
-def peak_of(pid: int) -> float:
-    """Return the most memory in MB that another process has held, on Linux."""
-    (line,) = re.findall(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-    return int(line) * 1024 / 1e6
-
-
 PARTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "efficiency": efficiency,
     "overhead": overhead,
     "kills": kills,
     "memory": memory,
     "training": training,
+    "gram": gram,
 }
 
 
@@ -374,6 +370,15 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
             figure("the same without a shared store", one["no store"]["peak_mb"]),
             figure("training: larger worker, peak MB", one["worker_peak_mb"], "<= 1500"),
             figure("training: models are that of threads", float(one["same"]), ">= 1"),
+        ]
+    if "gram" in found:
+        one = found["gram"]
+        ratio = one["threads"]["seconds"] / one["workers"]["seconds"]
+        figures += [
+            figure("Gram matrix of 31,622: 2 Dask workers over 2 threads", ratio),
+            figure("the same: larger worker, peak MB", one["worker_peak_mb"], "<= 1500"),
+            figure("the same: driver, peak MB", one["workers"]["peak_mb"]),
+            figure("the same: bits are those of threads", float(one["same"]), ">= 1"),
         ]
     return figures
 

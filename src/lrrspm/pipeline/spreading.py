@@ -44,7 +44,7 @@ def open_shards(
     """Make shards for the vectors of n images, where the engine's workers can write them."""
     length = sum(channel.n_features for channel in features.channels_)
     folder = _shared_folder(engine, store)
-    spread = partial(_spread, engine) if folder is not None and engine.remote else None
+    spread = partial(spread_over, engine) if folder is not None and engine.remote else None
     return Shards(n, length, features.precision, folder, spread=spread, apart=folder is not None)
 
 
@@ -84,10 +84,10 @@ def _probe(folder: str) -> Iterator[str]:
             yield local.name
 
 
-def _spread(
+def spread_over(
     engine: Engine, function: Callable[..., list[Any]], parts: Sequence[Any], shared: object
 ) -> Iterator[Any]:
-    # One shard per task: it is 256 MB, and its sums may be large.
+    """Apply a function of shards to parts on other machines, one per task: sums may be large."""
     return engine.map_chunks(function, parts, shared, first=1, most=1)
 
 
