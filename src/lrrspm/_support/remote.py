@@ -20,7 +20,8 @@ TRIES, PAUSE = 4, 0.5
 """Attempts to reach a file, and seconds after the first; each later pause is twice as long."""
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_USER = re.compile(r"://[^/\s@]*@")
+# A password may hold slashes; digits alone are a port.
+_USER = re.compile(r"://(?:[^/\s@]*|[^/\s@:]*:(?!\d+/)[^\s@]*)@")
 _QUERY = re.compile(r"([a-z][a-z0-9+.-]+://[^\s?'\"]+)\?[^\s'\"]*", re.IGNORECASE)
 _INSTALL = "pip install 'lrrspm[cloud]'"
 _PIECE = 2**24
