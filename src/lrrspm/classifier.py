@@ -248,6 +248,8 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, which :func:`lrrspm.load_model` reads.
 
+        The path may be an address, such as ``s3://bucket/my.lrrspm``.
+
         Raises ValueError for parts that are not registered, and so could not be
         restored.
         """

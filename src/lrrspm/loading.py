@@ -39,6 +39,7 @@ def load_model(path: str | os.PathLike[str]) -> ImageClassifier:
     Its scores are those of the classifier that was saved, bit for bit. A file
     from a stranger is safe to load: nothing in it is code or names another
     file, and its arrays are read only after their names and shapes are checked.
+    One at an address, such as ``s3://bucket/my.lrrspm``, is copied to this machine first.
     """
     with open_model(path) as file:
         try:

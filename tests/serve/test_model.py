@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 
+import fsspec
 import pytest
 
 from lrrspm import load_model
@@ -24,3 +25,15 @@ def test_digest_is_that_of_the_file(model_path, tmp_path, monkeypatch):
     monkeypatch.setattr(model.Model, "_describe", lambda *_: {})
     with pytest.raises(ValueError, match="changed while it was loaded"):
         model.Model(path)
+
+
+def test_a_model_at_an_address(model_path):
+    files = fsspec.filesystem("memory")
+    files.pipe("/models/own.lrrspm", model_path.read_bytes())
+    found = model.Model("memory://models/own.lrrspm")
+    assert found.digest == model.Model(model_path).digest
+    assert found.card["model"] == "own.lrrspm"
+    files.pipe("/models/own.lrrspm", b"no model")
+    with pytest.raises(ValueError, match=r"^memory://models/own\.lrrspm: a text file"):
+        model.Model("memory://models/own.lrrspm")
+    files.rm("/models", recursive=True)

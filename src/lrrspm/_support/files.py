@@ -11,7 +11,16 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .remote import is_remote, read_remote, remote_signature, remote_size
+from .remote import (
+    check_remote_target,
+    is_remote,
+    naming,
+    read_remote,
+    remote_signature,
+    remote_size,
+    same_remote,
+    write_remote,
+)
 
 MAX_BYTES = 2**30
 """Largest image file in bytes. WebP files are read whole before their size is known."""
@@ -66,7 +75,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 def file_signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
     """Return what changes whenever a file is written or replaced; () if there is none."""
-    if isinstance(path, str) and is_remote(path):
+    if is_remote(path):
         return remote_signature(path)
     try:
         state = os.stat(path)
@@ -93,7 +102,7 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
     fault of the machine.
     """
     try:
-        if isinstance(path, str) and is_remote(path):
+        if is_remote(path):
             content = read_remote(path, MAX_BYTES)
             known = 0 < len(content) <= MAX_BYTES
             return hashlib.sha256(content).hexdigest() if known else None
@@ -108,7 +117,10 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Fail early if a file could not be written at the end."""
+    """Fail early if a file, or a remote one, could not be written at the end."""
+    if is_remote(path):
+        check_remote_target(path)
+        return
     path = Path(path).resolve()  # the target of a link
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a folder; give a file name")
@@ -123,7 +135,14 @@ def check_target(path: str | os.PathLike[str]) -> None:
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write to a temporary name in the same folder, then rename."""
+    """Write to a temporary name in the same folder, then rename.
+
+    An object store does the like: it shows a file when all of it is there.
+    """
+    if is_remote(path):
+        with naming(path):
+            write_remote(path, content)
+        return
     check_target(path)
     path = Path(path).resolve()  # a link keeps pointing to the file
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}")
@@ -148,6 +167,23 @@ def lock_file(file: BinaryIO) -> None:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Return True if two paths, or two addresses, are of one file."""
+    if is_remote(one) and is_remote(other):
+        return same_remote(one, other)
+    if is_remote(one) or is_remote(other):
+        return False
+    return Path(one).resolve() == Path(other).resolve()
+
+
+def file_size(path: str | os.PathLike[str]) -> int | None:
+    """Return the bytes of a file; None for a remote one whose store does not tell."""
+    if is_remote(path):
+        with naming(path):
+            return remote_size(path)
+    return os.stat(path).st_size
 
 
 def absolute_paths(item: Any) -> Any:

@@ -10,8 +10,8 @@ import contextlib
 import hashlib
 import re
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
 T = TypeVar("T")
@@ -20,9 +20,11 @@ TRIES, PAUSE = 4, 0.5
 """Attempts to reach a file, and seconds after the first; each later pause is twice as long."""
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-_USER = re.compile(r"://[^/\s@]*@")
+# A password may hold slashes; digits alone are a port.
+_USER = re.compile(r"://(?:[^/\s@]*|[^/\s@:]*:(?!\d+/)[^\s@]*)@")
 _QUERY = re.compile(r"([a-z][a-z0-9+.-]+://[^\s?'\"]+)\?[^\s'\"]*", re.IGNORECASE)
 _INSTALL = "pip install 'lrrspm[cloud]'"
+_PIECE = 2**24
 # Trying again will not help.
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
@@ -35,7 +37,7 @@ class UnavailableError(ImportError):
     """A package that is needed to reach remote files is missing."""
 
 
-def is_remote(path: object) -> bool:
+def is_remote(path: object) -> TypeGuard[str]:
     """Return True for an address such as ``s3://bucket/name.jpg``, False for a path.
 
     >>> is_remote("memory://images/1.jpg"), is_remote("images/1.jpg")
@@ -198,6 +200,72 @@ def delete_remote(address: str) -> None:
     files, path = _filesystem(check_address(address))
     with contextlib.suppress(FileNotFoundError):
         _retried(address, lambda: files.rm_file(path))
+
+
+def check_remote_target(address: str) -> None:
+    """Fail early if a remote file could not be written; a refusal to read says nothing."""
+    with naming(address):
+        files, path = _filesystem(check_address(address))
+        top, _, rest = path.partition("/")
+        about = _retried(address, lambda: _about(files, path)) if rest else None
+    if not rest:
+        raise IsADirectoryError(f"{address}: is no name of a file")
+    # In an object store the first part is a bucket, which is never made.
+    if about is None and top and "://" not in path and _is_missing(files, top):
+        raise FileNotFoundError(f"{address}: there is no {top}")
+    if about and about.get("type") == "directory":
+        raise IsADirectoryError(f"{address}: is a folder; give a file name")
+
+
+def _about(files: Any, path: str) -> dict[str, Any] | None:
+    """Return what a store tells of a file; None if there is none, {} if it does not tell."""
+    try:
+        return dict(files.info(path))
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        return {}
+
+
+def _is_missing(files: Any, path: str) -> bool:
+    try:
+        return _about(files, path) is None
+    except Exception:  # not every store can tell
+        return False
+
+
+def fetch_remote(address: str, target: BinaryIO, most: int) -> None:
+    """Copy a remote file into an open one, but no more than ``most`` bytes and one."""
+    files, path = _filesystem(check_address(address))
+
+    def copy() -> None:
+        target.seek(0)
+        target.truncate()
+        left = most + 1
+        with files.open(path, "rb") as file:
+            while left and (piece := file.read(min(left, _PIECE))):
+                target.write(piece)
+                left -= len(piece)
+
+    _retried(address, copy)
+
+
+def same_remote(one: str, other: str) -> bool:
+    """Return True if two addresses are of one file, however they are written."""
+    files, path = _filesystem(check_address(one))
+    others, its = _filesystem(check_address(other))
+    return bool(files == others and path.rstrip("/") == its.rstrip("/"))
+
+
+@contextlib.contextmanager
+def naming(address: str) -> Iterator[None]:
+    """Name the address in errors of its store."""
+    try:
+        yield
+    except OSError as error:
+        kind = FileNotFoundError if isinstance(error, FileNotFoundError) else RemoteError
+        reason = without_secrets(str(error)) or type(error).__name__
+        raise kind(f"{address}: {reason}") from None
 
 
 def _filesystem(address: str) -> tuple[Any, str]:

@@ -18,6 +18,9 @@ from .options import (
     NearCopies,
     OnErrorLimited,
     PathColumn,
+    Place,
+    as_file,
+    as_place,
     check_replaced,
     most_skipped,
 )
@@ -40,17 +43,23 @@ if TYPE_CHECKING:
 def add(
     model: ModelPath,
     folders: Annotated[
-        list[Path],
+        list[Place],
         typer.Argument(
             metavar="DIR...",
-            readable=False,
+            parser=as_place,
             help="Folders with one subfolder of images per class, or CSV files: all images of the "
             "model, old and new. An image that is in several counts in the last.",
         ),
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="MODEL", help="Write here, and keep the old model."),
+        Place | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="MODEL",
+            parser=as_file,
+            help="Write here, and keep the old model.",
+        ),
     ] = None,
     forget_missing: Annotated[
         bool,
@@ -79,7 +88,7 @@ def add(
 
     Example: lrrspm add my.lrrspm images corrections
     """
-    from .._support.files import check_target
+    from .._support.files import check_target, file_size
     from .._support.stages import Stages
     from ..evaluation import find_groups, train_with_estimate
     from ..growing import find_changes, gather
@@ -93,7 +102,7 @@ def add(
     check_replaced(target)
     found = [
         find_images(folder, "train", path_column, label_column)
-        if folder.is_file()
+        if Path(folder).is_file()
         else find_images(folder)
         for folder in folders
     ]
@@ -132,7 +141,7 @@ def add(
             gone_classes=sorted(before - after),
             images_per_class=summary["images_per_class"],
             estimate=summary.get("estimate"),
-            bytes=target.stat().st_size,
+            bytes=file_size(target),
             seconds=dict(stages.seconds),
             from_cache=reused(store),
             skipped=[one.to_json() for one in skipped],

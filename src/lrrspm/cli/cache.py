@@ -8,13 +8,13 @@ import typer
 
 from .._support.text import plural, printable
 from .app import command_of, group
-from .options import Json, as_place
+from .options import Json, Place, as_file
 from .terminal import print_json, print_rich, text
 
 cache: typer.Typer = group("cache", "Show or empty a folder that --cache made.")
 
 Store = Annotated[
-    Any, typer.Argument(metavar="DIR", parser=as_place, help="A folder that --cache made.")
+    Place, typer.Argument(metavar="DIR", parser=as_file, help="A folder that --cache made.")
 ]
 
 

@@ -10,7 +10,7 @@ import typer
 
 from .._support.text import plural, printable
 from .app import command_of, group
-from .options import DataDir, Jobs, Json
+from .options import DataDir, Jobs, Json, as_local
 from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
@@ -101,7 +101,12 @@ def fetch(
     name: Name,
     archive: Annotated[
         Path | None,
-        typer.Option("--archive", metavar="FILE", help="The archive, if you already have it."),
+        typer.Option(
+            "--archive",
+            metavar="FILE",
+            parser=as_local,
+            help="The archive, if you already have it.",
+        ),
     ] = None,
     data_dir: DataDir = None,
     jobs: Jobs = -1,
@@ -164,7 +169,10 @@ def verify(name: Name, data_dir: DataDir = None, jobs: Jobs = -1, as_json: Json 
 @command_of(datasets)
 def add(
     name: Name,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that holds it.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", parser=as_local, help="The folder that holds it."),
+    ],
     data_dir: DataDir = None,
     jobs: Jobs = -1,
     as_json: Json = False,

@@ -10,7 +10,7 @@ import typer
 from .. import config
 from .._support.text import printable
 from .app import command
-from .options import Jobs, Json, Seed
+from .options import Jobs, Json, Seed, as_local
 from .terminal import print_confusion, print_evaluation, print_json, progress
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ class Tour(NamedTuple):
 @command
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where to write the results.")
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", parser=as_local, help="Where to write the results."
+        ),
     ] = Path("lrrspm-demo"),
     seed: Seed = config.SEED,
     jobs: Jobs = -1,

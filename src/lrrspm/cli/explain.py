@@ -10,17 +10,19 @@ import typer
 from .. import config
 from .._support.text import percent, printable
 from .app import command
-from .options import Json, ModelPath, check_ending
+from .options import Json, ModelPath, Place, as_file, as_place, check_ending, check_given
 from .terminal import print_json, print_rich, text
 
 
 @command
 def explain(
     model: ModelPath,
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", readable=False, help="An image.")],
+    image: Annotated[Place, typer.Argument(metavar="IMAGE", parser=as_place, help="An image.")],
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="PNG", help="Where to write the drawing."),
+        Place,
+        typer.Option(
+            "--output", "-o", metavar="PNG", parser=as_file, help="Where to write the drawing."
+        ),
     ] = Path("evidence.png"),
     label: Annotated[
         str | None,
@@ -41,13 +43,9 @@ def explain(
     from .._support.files import check_target
 
     check_ending(output, "--output", "drawings are PNG files", ".png")
+    check_given(output, "--output", image, model)
     check_target(output)
-    for given in (image, model):
-        if output.resolve() == given.resolve():
-            raise typer.BadParameter(
-                f"would replace {given}; give another name", param_hint="--output"
-            )
-    if image.is_dir():
+    if Path(image).is_dir():
         raise ValueError(f"{image}: a folder; give one image")
     import numpy as np
 

@@ -19,8 +19,10 @@ def info(model: ModelPath, as_json: Json = False) -> None:
     """
     from ..loading import load_model
     from ..modelfile import describe_model
+    from ..modelfile.container import local_model
 
-    facts = describe_model(model, load_model(model))
+    with local_model(model) as file:  # once, if it is at an address
+        facts = {**describe_model(file, load_model(file)), "model": str(model)}
     if as_json:
         print_json(**facts)
         return

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .. import config
 from .._support.text import printable
+
+if TYPE_CHECKING:
+    Place = Path | str
+    """A file of this machine, or at an address."""
+else:
+    Place = type("path", (), {})  # typer takes no unions, and shows the name of this
 
 
 def as_place(text: str) -> Any:
@@ -17,6 +23,25 @@ def as_place(text: str) -> Any:
     from .._support.remote import is_remote
 
     return text if is_remote(text) else Path(text)
+
+
+def as_file(text: Any) -> Place:
+    """Return a path, or an address that a file may have, of a model or an output."""
+    from .._support.remote import check_address, is_remote
+
+    try:
+        return text if is_remote(text) and check_address(text) else Path(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def as_local(text: Any) -> Path:
+    """Return a path; refuse an address, of which a folder ``s3:`` would be made."""
+    from .._support.remote import is_remote
+
+    if is_remote(text):
+        raise typer.BadParameter("must be on this machine, not at an address")
+    return Path(text)
 
 
 ImageFolder = Annotated[
@@ -67,16 +92,17 @@ NearCopies = Annotated[
     ),
 ]
 ModelPath = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", readable=False, help="A model file that train wrote."),
+    Place,
+    typer.Argument(metavar="MODEL", parser=as_file, help="A model file that train wrote."),
 ]
 CacheFolder = Annotated[
-    Any,
+    Place | None,
     typer.Option(
         "--cache",
         metavar="DIR",
-        parser=as_place,
-        help="Keep results in this folder, and use what is there. Changes only the speed.",
+        parser=as_file,
+        help="Keep results in this folder or at this address, and use what is there. Changes only "
+        "the speed.",
     ),
 ]
 
@@ -121,10 +147,11 @@ OnErrorLimited = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 ReportPath = Annotated[
-    Path | None,
+    Place | None,
     typer.Option(
         "--report",
         metavar="HTML",
+        parser=as_file,
         help="Write an HTML report: accuracy per class, which classes are confused, the most "
         "confident mistakes with their evidence, time, memory, problems of the images, how to "
         "repeat the run. Reads every image once more.",
@@ -135,6 +162,7 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="DIR",
+        parser=as_local,
         help="Folder of data sets; by default LRRSPM_DATA, else your own data folder.",
     ),
 ]
@@ -248,28 +276,42 @@ def parse_weights(given: list[str] | None) -> dict[Any, float] | str | None:
     return weights
 
 
-def check_ending(target: Path, option: str, what: str, *endings: str) -> None:
+def check_ending(target: Place, option: str, what: str, *endings: str) -> None:
     """Refuse the name of another kind of file, which may be precious."""
-    if target.suffix.lower() not in endings:
+    if Path(target).suffix.lower() not in endings:
         raise typer.BadParameter(
             f"{what}; the name must end in {' or '.join(endings)}, got {printable(target)}",
             param_hint=option,
         )
 
 
-def check_replaced(output: Path) -> None:
+def check_given(target: Place, option: str, *given: Place) -> None:
+    """Refuse an output that would replace what was given."""
+    from .._support.files import same_file
+
+    for one in given:
+        if same_file(target, one):
+            raise typer.BadParameter(
+                f"would replace {printable(one)}; give another name", param_hint=option
+            )
+
+
+def check_replaced(output: Place) -> None:
     """Refuse names of images, tables and pages, and to overwrite any file that is no model."""
+    from .._support.files import file_size
     from ..modelfile import ModelFileError, open_model
 
-    if output.suffix.lower() in (*config.IMAGE_SUFFIXES, *_NO_MODELS):
+    if Path(output).suffix.lower() in (*config.IMAGE_SUFFIXES, *_NO_MODELS):
         raise typer.BadParameter(
             f"{printable(output)} is no name of a model; end it in .lrrspm", param_hint="--output"
         )
-    if not output.is_file() or not output.stat().st_size:
-        return
     try:
+        if file_size(output) == 0:
+            return
         with open_model(output):
             pass
+    except FileNotFoundError:
+        return
     except ModelFileError:
         raise typer.BadParameter(
             f"{printable(output)} exists and is not a model; give another name",

@@ -16,7 +16,7 @@ import typer
 from .. import config
 from .._support.text import printable
 from .app import SKIPPED, command
-from .options import DataDir, Jobs, Json, Seed
+from .options import DataDir, Jobs, Json, Seed, as_local
 from .terminal import print_json, print_rich, progress, text
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def paper(
         ),
     ],
     results_dir: Annotated[
-        Path, typer.Option("--results", metavar="DIR", help="Folder for the results.")
+        Path,
+        typer.Option("--results", metavar="DIR", parser=as_local, help="Folder for the results."),
     ] = Path("lrrspm-paper"),
     output: Annotated[
         Path | None,
@@ -66,6 +67,7 @@ def paper(
             "--output",
             "-o",
             metavar="FILE",
+            parser=as_local,
             help="Page that 'all' and 'report' write, .html or .md. Default: report.html in "
             "--results.",
         ),

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -26,6 +25,8 @@ from .options import (
     OnError,
     OnErrorSkip,
     PathColumn,
+    Place,
+    as_file,
     as_place,
 )
 from .predictions import check_predictions
@@ -35,7 +36,7 @@ from .terminal import print_json, print_rich, progress, text
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .._support.rows import RowFile
+    from .._support.rows import Rows
     from ..classifier import ImageClassifier
     from ..evaluation import Skipped
 
@@ -74,12 +75,14 @@ def predict(
     ],
     top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
     output: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write one row per image to a .csv or .jsonl file instead of printing a table.",
+            parser=as_file,
+            help="Write one row per image to a .csv or .jsonl file, or to an address that ends so, "
+            "instead of printing a table.",
         ),
     ] = None,
     as_csv: Annotated[
@@ -106,22 +109,24 @@ def predict(
 
     Example: lrrspm predict my.lrrspm holiday/ -o predictions.csv --min-confidence 0.8
     """
+    from .._support.files import file_digest
     from .._support.rows import csv_text
     from .._support.stages import Stages
     from ..evaluation import Skipped
     from ..images import expand_paths
     from ..loading import load_model, stream_scores
+    from ..modelfile.container import local_model
 
     check_predictions(output, "--output", model, *paths)
-    classifier = load_model(model).set_params(
-        n_jobs=jobs, cache=cache, device=device, engine=engine
-    )
+    with local_model(model) as file:  # once, if it is at an address
+        classifier, digest = load_model(file), file_digest(file)
+    classifier.set_params(n_jobs=jobs, cache=cache, device=device, engine=engine)
     files = expand_paths(paths, path_column)
     columns = _columns(min(top, len(classifier.classes_)), min_confidence is not None)
     target = None
     if output is not None:
         options = (top, min_confidence, on_error.value)
-        target = _resumed(output, columns, model, classifier, files, options)
+        target = _resumed(output, columns, f"{digest}{options}", classifier, files)
     # What is only written is not kept, so that memory does not grow with the number of images.
     kept = as_json or as_csv or target is None
     first = 0 if target is None or kept else target.done
@@ -168,25 +173,24 @@ def predict(
 
 
 def _resumed(
-    output: Path,
+    output: Place,
     columns: list[str],
-    model: Path,
+    key: str,
     classifier: ImageClassifier,
     files: list[str],
-    options: tuple[Any, ...],
-) -> RowFile:
+) -> Rows:
     """Open the file of rows; one that a killed run left is continued, and a note says so."""
-    from .._support.files import file_digest, file_signature
+    from .._support.files import file_signature
     from .._support.remote import is_remote
-    from .._support.rows import RowFile
+    from .._support.rows import open_rows
     from ..loading import scored_together
 
     names = hashlib.sha256()
     for file in files:  # one that was replaced since is read again; to ask for addresses takes long
         state = () if is_remote(file) else file_signature(file)
         names.update(f"{file}\0{state}".encode(errors="surrogateescape"))
-    key = f"{file_digest(model)}{options}{names.hexdigest()}"
-    target = RowFile(output, columns, key, scored_together(classifier))
+    together = scored_together(classifier)
+    target = open_rows(output, columns, f"{key}{names.hexdigest()}", together)
     if target.done:
         print(
             f"note: resuming after {plural(target.done, 'row')} of a run that was stopped; "
@@ -196,7 +200,7 @@ def _resumed(
     return target
 
 
-def _earlier(target: RowFile) -> tuple[Counter[bool], list[Skipped]]:
+def _earlier(target: Rows) -> tuple[Counter[bool], list[Skipped]]:
     """Count known and unknown images of a run that was stopped, and list those it skipped."""
     from ..evaluation import Skipped
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .._support.text import printable
-from .options import check_ending
+from .options import Place, as_file, check_ending, check_given
 
 if TYPE_CHECKING:
     from ..evaluation import Evaluation
 
 PredictionsPath = Annotated[
-    Path | None,
+    Place | None,
     typer.Option(
         "--predictions",
         metavar="FILE",
+        parser=as_file,
         help="Write each test image's class and prediction to a .csv or .jsonl file.",
     ),
 ]
 
 
-def check_predictions(target: Path | None, option: str, *given: Path) -> None:
+def check_predictions(target: Place | None, option: str, *given: Place) -> None:
     """Fail early where predictions cannot be written, or would replace what was given."""
     if target is None:
         return
@@ -32,16 +31,12 @@ def check_predictions(target: Path | None, option: str, *given: Path) -> None:
     from .._support.rows import SUFFIXES
 
     check_ending(target, option, "predictions are CSV or JSON Lines", *SUFFIXES)
-    for one in given:
-        if target.resolve() == Path(one).resolve():
-            raise typer.BadParameter(
-                f"would replace {printable(one)}; give another name", param_hint=option
-            )
+    check_given(target, option, *given)
     check_target(target)
 
 
 def write_predictions(
-    target: Path | None,
+    target: Place | None,
     results: Mapping[str, Evaluation],
     paths: Sequence[str],
     labels: Sequence[str],

@@ -12,29 +12,26 @@ import typer
 from .. import config
 from .._support.text import plural, printable
 from .app import typed
-from .options import check_ending
+from .options import Place, check_ending, check_given
 
 if TYPE_CHECKING:
     from .._support.stages import Stages
     from ..evaluation import Evaluation, Skipped
 
 
-def check_report(report: Path | None, model: Path | None = None) -> None:
+def check_report(report: Place | None, model: Place | None = None) -> None:
     """Fail early where a report cannot be written, or would replace the model."""
     if report is None:
         return
     from .._support.files import check_target
 
     check_ending(report, "--report", "a report is an HTML file", ".html", ".htm")
-    if model is not None and report.resolve() == model.resolve():
-        raise typer.BadParameter(
-            "the report would replace the model; give it another name", param_hint="--report"
-        )
+    check_given(report, "--report", *(() if model is None else (model,)))
     check_target(report)
 
 
 def write_report(
-    report: Path,
+    report: Place,
     context: typer.Context,
     folder: Path,
     jobs: int,
@@ -117,12 +114,12 @@ def about_evaluation(
     return f"Trained on {some} and tested on all others, {times}.{codebook}"
 
 
-def print_written(*files: Path | None) -> None:
+def print_written(*files: Place | None) -> None:
     for file in files:
         if file is not None:
             print(f"wrote {printable(file)}")
 
 
-def written_files(**files: Path | None) -> dict[str, str]:
+def written_files(**files: Place | None) -> dict[str, str]:
     """Return the names of files that were written, as JSON takes them."""
     return {name: str(file) for name, file in files.items() if file is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +21,9 @@ from .options import (
     OnErrorLimited,
     PathColumn,
     Penalty,
+    Place,
     Seed,
+    as_file,
     check_ending,
     most_skipped,
 )
@@ -41,16 +42,21 @@ def review(
     context: typer.Context,
     folder: ImageFolder,
     output: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
-            "--output", "-o", metavar="HTML", help="Write a gallery of the images to look at."
+            "--output",
+            "-o",
+            metavar="HTML",
+            parser=as_file,
+            help="Write a gallery of the images to look at.",
         ),
     ] = None,
     table: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
             "--csv",
             metavar="FILE",
+            parser=as_file,
             help="Write all of them as a CSV file: path, label, suggested, probability_of_label, "
             "probability_of_suggested, why.",
         ),

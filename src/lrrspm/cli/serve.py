@@ -12,7 +12,7 @@ import typer
 from .. import config
 from .._support.text import printable
 from .app import command
-from .options import Jobs, Json, MinConfidence, ModelPath
+from .options import Jobs, Json, MinConfidence, ModelPath, as_local
 
 
 def _limit(name: str, help: str) -> Any:
@@ -46,6 +46,7 @@ def serve(
         typer.Option(
             "--collect",
             metavar="DIR",
+            parser=as_local,
             help="Have the page ask for corrections, and save corrected images in this folder, "
             "for 'lrrspm add'.",
         ),

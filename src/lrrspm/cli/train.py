@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,8 +27,10 @@ from .options import (
     OnErrorLimited,
     PathColumn,
     Penalty,
+    Place,
     ReportPath,
     Seed,
+    as_file,
     check_replaced,
     most_skipped,
     parse_weights,
@@ -55,7 +56,14 @@ def train(
     context: typer.Context,
     folder: ImageFolder,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model.")
+        Place,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="MODEL",
+            parser=as_file,
+            help="Where to write the model: a file, or an address such as s3://a/my.lrrspm.",
+        ),
     ],
     tuned: Tuned,
     estimate: Annotated[
@@ -91,7 +99,7 @@ def train(
 
     Example: lrrspm train images -o my.lrrspm
     """
-    from .._support.files import check_target
+    from .._support.files import check_target, file_size
     from .._support.stages import Stages
     from ..evaluation import score_model, train_with_estimate
     from ..modelfile import check_restorable, describe_parameters
@@ -149,7 +157,7 @@ def train(
             estimate=summary.get("estimate"),
             **({} if groups is None else {"kept_together": groups.to_json()}),
             **({} if tested is None else {"test": tested.to_json()}),
-            bytes=output.stat().st_size,
+            bytes=file_size(output),
             seconds=seconds,
             from_cache=reused(store),
             parameters=parameters,

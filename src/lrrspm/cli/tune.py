@@ -24,7 +24,9 @@ from .options import (
     NearCopies,
     OnErrorLimited,
     PathColumn,
+    Place,
     Seed,
+    as_file,
     check_replaced,
     most_skipped,
 )
@@ -38,9 +40,13 @@ if TYPE_CHECKING:
 def tune(
     folder: ImageFolder,
     output: Annotated[
-        Path | None,
+        Place | None,
         typer.Option(
-            "--output", "-o", metavar="MODEL", help="Train the winner and write the model here."
+            "--output",
+            "-o",
+            metavar="MODEL",
+            parser=as_file,
+            help="Train the winner and write the model here.",
         ),
     ] = None,
     budget: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from .container import read_description
+from .container import local_model, read_description
 from .parts import as_json, fitted_places
 
 if TYPE_CHECKING:
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 def describe_model(path: str | os.PathLike[str], classifier: ImageClassifier) -> dict[str, Any]:
     """Summarize a model file and the classifier that was loaded from it, as JSON takes it."""
-    description = read_description(path)
+    with local_model(path) as file:
+        description, size = read_description(file), file.stat().st_size
     return {
         "model": os.fspath(path),
-        "bytes": os.stat(path).st_size,
+        "bytes": size,
         "format": description["format"],
         "library": description["library"],
         "classes": description["classes"],

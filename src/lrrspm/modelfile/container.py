@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -22,11 +24,14 @@ from safetensors.numpy import save
 
 from .. import __version__
 from .._support.files import write_atomically
+from .._support.remote import fetch_remote, is_remote, naming
 from .format1 import array_name, upgrade
 
 FORMAT = 2
 MAX_HEADER = 4 * 2**20
 """Largest header in bytes; one with 10,000 classes of 20 letters takes 0.7 MB."""
+MAX_REMOTE = 2**32
+"""Most bytes of a model file that are read from an address."""
 _KEY = "lrrspm"
 _LONGEST_VERSION = 100
 _MOST_ARRAYS = 1024
@@ -69,9 +74,43 @@ class ModelFile(NamedTuple):
 
 
 @contextmanager
+def local_model(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give the path of a model file; for an address, that of a copy of the same name, for a while.
+
+    Errors of the copy name the address.
+    """
+    if not is_remote(path):
+        yield Path(path)
+        return
+    with TemporaryDirectory(prefix="lrrspm-") as folder:
+        name = re.sub(r"[^\w.-]", "_", path.rstrip("/").rpartition("/")[2])[-100:]
+        copy = Path(folder) / (name.lstrip(".") or "model")
+        _fetch(path, copy)
+        try:
+            yield copy
+        except ModelFileError as error:
+            raise ModelFileError(str(error).replace(str(copy), path)) from None
+
+
+def _fetch(address: str, copy: Path) -> None:
+    try:
+        with naming(address), copy.open("xb") as file:
+            fetch_remote(address, file, MAX_REMOTE)
+    except FileNotFoundError:
+        raise ModelFileError(f"{address}: no such model file") from None
+    if copy.stat().st_size > MAX_REMOTE:
+        raise ModelFileError(f"{address}: more than {MAX_REMOTE:,} bytes, not read")
+
+
+@contextmanager
 def open_model(path: str | os.PathLike[str]) -> Iterator[ModelFile]:
     """Open a model file and check everything that can be checked without its arrays."""
-    path = Path(path)
+    with local_model(path) as file, _opened(file) as model:
+        yield model
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[ModelFile]:
     if not path.is_file():
         what = "a folder, not a model file" if path.is_dir() else "no such model file"
         raise ModelFileError(f"{path}: {what}")

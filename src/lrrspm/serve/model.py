@@ -19,6 +19,7 @@ from ..images import ImageError, read_thumbnail
 from ..images.decoding import is_jpeg, opened, upright
 from ..loading import load_model
 from ..modelfile.card import describe_model
+from ..modelfile.container import local_model
 from ..report.draw import evidence_colors
 from ..report.page import data_uri
 from .escaping import escape, escape_all
@@ -35,7 +36,7 @@ class Model:
 
     Parameters
     ----------
-    path : path
+    path : path or address
         Model file.
 
     Attributes
@@ -51,12 +52,13 @@ class Model:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.digest: str | None = _digest(path)
-        self.classifier: ImageClassifier = load_model(path)
-        self.labels: list[str] = escape_all(self.classifier.classes_.tolist())
-        self.card: dict[str, Any] = self._describe(path)
-        if _digest(path) != self.digest:
-            raise ValueError(f"{os.fspath(path)}: changed while it was loaded; try again")
+        with local_model(path) as file:
+            self.digest: str | None = _digest(file)
+            self.classifier: ImageClassifier = load_model(file)
+            self.labels: list[str] = escape_all(self.classifier.classes_.tolist())
+            self.card: dict[str, Any] = self._describe(file)
+            if _digest(file) != self.digest:
+                raise ValueError(f"{os.fspath(path)}: changed while it was loaded; try again")
         self._warm_up()
 
     def answer(self, job: dict[str, Any], file: BinaryIO) -> dict[str, Any]:
