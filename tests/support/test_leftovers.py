@@ -10,7 +10,8 @@ import pytest
 
 from lrrspm._support import leftovers
 from lrrspm._support.shards import PREFIX, Shards
-from lrrspm.cache import TRAINING, FeatureStore, clear
+from lrrspm.cache import FeatureStore, clear
+from lrrspm.cache.store import TRAINING
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the system has no locks for files")
 

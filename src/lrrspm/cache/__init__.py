@@ -2,10 +2,9 @@
 
 from .keys import hash_of, makers, part_key, plain, same_key
 from .shelf import Form, Shelf
-from .store import TRAINING, FeatureStore, StoreError, clear, contents
+from .store import FeatureStore, StoreError, clear, contents
 
 __all__ = [
-    "TRAINING",
     "FeatureStore",
     "Form",
     "Shelf",

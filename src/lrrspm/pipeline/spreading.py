@@ -21,7 +21,8 @@ from .._support.files import absolute_paths
 from .._support.remote import delete_remote, is_remote, write_remote
 from .._support.shards import Shard, Shards
 from .._support.stages import Stages
-from ..cache import TRAINING, FeatureStore
+from ..cache import FeatureStore
+from ..cache.store import TRAINING
 from .engines import Engine
 from .streaming import Streamed, block_size, compute_block, map_vectors, whole, worker_store
 
