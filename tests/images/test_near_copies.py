@@ -57,6 +57,10 @@ def test_images_without_a_pattern():
     stairs = np.repeat(np.arange(13, dtype=np.uint8), 12)[None].repeat(156, axis=0)
     assert brightness_pattern(stairs * 2) is None
     assert brightness_pattern(stairs * 3) is not None
+    # Bands of 13 pixels average stripes 13 apart, so all cells are alike; bands of 12 do not.
+    stripes = np.zeros((156, 156), np.uint8)
+    stripes[::13] = 250
+    assert brightness_pattern(stripes) is None
 
 
 def test_pattern_by_hand():

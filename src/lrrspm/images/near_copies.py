@@ -64,7 +64,10 @@ def brightness_pattern(gray: NDArray[np.uint8]) -> Pattern | None:
     if np.count_nonzero(steps) < _STEPS:
         return None
     cells = across.ravel() - across.mean()
-    return Pattern(steps, (cells / np.linalg.norm(cells)).astype(np.float32))
+    norm = np.linalg.norm(cells)
+    if norm < 1e-6 * cells.size:  # steps from above alone: stripes that a row of cells evens out
+        return None
+    return Pattern(steps, (cells / norm).astype(np.float32))
 
 
 def read_pattern(path: str) -> Pattern | None:
