@@ -187,6 +187,33 @@ def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, m
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.parametrize("size", [3, 5, 8])
+def test_rows_that_are_printed_too_resume_in_other_blocks(
+    image_folder, model_path, tmp_path, monkeypatch, size
+):
+    """As with --engine or --device, whose blocks differ from what is cut together."""
+    monkeypatch.setattr("lrrspm.pipeline.streaming.BLOCK", 4)
+    monkeypatch.setattr("lrrspm.pipeline.streaming._SINGLE_BYTES", 1)
+    arguments = ["predict", model_path, image_folder, "-o", tmp_path / "p.csv"]
+    run(*arguments)
+    expected = (tmp_path / "p.csv").read_bytes()
+    (tmp_path / "p.csv").unlink()
+    original = RowFile.finish
+    monkeypatch.setattr(RowFile, "finish", interrupted)
+    run(*arguments, code=130)
+    monkeypatch.setattr(RowFile, "finish", original)
+    (part,) = tmp_path.glob(".*.part")
+    part.write_bytes(b"".join(part.read_bytes().splitlines(keepends=True)[: 1 + 16]))
+    monkeypatch.setattr("lrrspm.pipeline.streaming.block_size", lambda *_: size)
+    done = run(*arguments, "--csv")
+    assert "resuming after 16 rows" in done.stderr
+    assert (tmp_path / "p.csv").read_bytes() == expected
+
+
+def interrupted(self):
+    raise KeyboardInterrupt
+
+
 def test_another_run_is_not_resumed(image_folder, model_path, tmp_path):
     target = tmp_path / "p.csv"
     with RowFile(target, ["path"], "another run") as other:

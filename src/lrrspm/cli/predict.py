@@ -142,8 +142,9 @@ def predict(
             found = _answers(classifier, done, part.scores, top, min_confidence)
             counts.update(answer.known for answer in found)
             rows = _lines(files, here, found, part.skipped, min_confidence is not None)
-            if target is not None and first >= target.done:
-                target.append(rows)
+            if target is not None and first + part.images > target.done:
+                # Blocks may begin elsewhere than those of the earlier run.
+                target.append(rows[max(0, target.done - first) :])
             answers += found if kept else []
             lines += rows if as_csv else []
             first += part.images
