@@ -225,7 +225,12 @@ def test_only_moments_enlarge_small_images(method):
 def test_the_smallest_side_can_be_chosen():
     sides = {
         ImageClassifier(method="balanced", **given).new_features().min_side
-        for given in ({"min_side": None}, {"min_side": 100}, {"max_side": 150}, {"max_side": None})
+        for given in (
+            {"min_side": None},
+            {"min_side": np.int64(100)},
+            {"max_side": 150},
+            {"max_side": None},
+        )
     }
     assert sides == {None, 100, 150, 192}
     assert ImageClassifier(LRREncoder()).new_features().min_side is None
@@ -243,8 +248,13 @@ def test_enlarged_images_survive_a_file(image_folder, tmp_path):
     )
     model.save(tmp_path / "m.lrrspm")
     loaded = load_model(tmp_path / "m.lrrspm")
-    assert loaded.min_side == 192
+    assert loaded.features_.min_side == 192
     np.testing.assert_array_equal(loaded.decision_function(paths), scores)
+    # What balanced takes by itself is no choice: LrrSPM enlarges nothing.
+    assert loaded.min_side == "auto"
+    other = clone(loaded).set_params(method="LrrSPM", channels=None)
+    assert other.new_features().min_side is None
+    assert clone(loaded).set_params(max_side=150).new_features().min_side == 150
     explained = model.explain(paths[0])
     with Image.open(paths[0]) as image:
         assert explained.map.shape == image.size[::-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -306,12 +307,13 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             cache=self.cache,
-            min_side=self._own_min_side(),
+            min_side=self.own_min_side(),
         )
 
-    def _own_min_side(self) -> int | None:
-        if self.min_side is None or isinstance(self.min_side, int):
-            return self.min_side
+    def own_min_side(self) -> int | None:
+        """Return the longer side to which smaller images are enlarged; "auto" is the method's."""
+        if self.min_side is None or isinstance(self.min_side, Integral):
+            return None if self.min_side is None else int(self.min_side)
         if self.min_side != "auto":
             raise ValueError(f"min_side must be a number, None or 'auto', got {self.min_side!r}")
         name = self.method_name

@@ -34,7 +34,7 @@ class Explanation(NamedTuple):
         What each patch adds; negative ones are evidence against the class.
         Patches of several channels come one channel after another.
     x, y : ndarray of shape (n,), float64
-        Patch centers in pixels of the image as given, before shrinking; the
+        Patch centers in pixels of the image as given, before any resizing; the
         center of the top left pixel is (0, 0).
     size : ndarray of shape (n,), float64
         Sides of the patches, in the same pixels.

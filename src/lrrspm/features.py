@@ -16,7 +16,7 @@ from ._support.estimators import BaseEstimator, FeatureNamesMixin, Tags, Transfo
 from ._support.halves import in_precision, widen_columns, widened
 from ._support.stages import Stages
 from .channels import Channel, ChannelParameters, mean_weight, scales_of
-from .images import AnyImage, Pixels, check_images, list_images, read_pixels
+from .images import AnyImage, Pixels, check_images, list_images, read_pixels, scale_to
 from .pipeline import encode_images, fit_features, open_engine
 
 Image = AnyImage
@@ -144,6 +144,7 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
         """Raise ValueError where a parameter is out of range, before the work."""
         if self.n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {self.n_samples}")
+        scale_to((1, 1), self.max_side, self.min_side)  # refuses what is out of range
         channels = self.new_channels()
         for channel in channels:
             channel.check_parameters()

@@ -76,8 +76,10 @@ def _restore(file: ModelFile) -> ImageClassifier:
         C=svm.C,
         random_state=features.random_state,
         class_weight=check_class_weight(description.get("class_weight")),
-        min_side=features.min_side,
     )
+    # What the method takes by itself is no choice: another method makes its own.
+    if model.own_min_side() != features.min_side:
+        model.min_side = features.min_side
     model.features_, model.svm_, model.classes_ = features, svm, classes
     model.summary_, model.fitted_method_ = summary, method
     model.temperature_ = check_temperature(description.get("temperature"))
