@@ -83,6 +83,9 @@ def test_opponent_colors_of_gray_are_nothing():
     first = (color[..., 0] - color[..., 1]) * np.float32(0.5**0.5)
     expected = RootSIFT((16,), (8,)).describe(np.ascontiguousarray(first)).values
     np.testing.assert_array_equal(values[:, :128], expected)
+    second = (color[..., 0] + color[..., 1] - 2 * color[..., 2]) * np.float32(6**-0.5)
+    expected = RootSIFT((16,), (8,)).describe(np.ascontiguousarray(second)).values
+    np.testing.assert_array_equal(values[:, 128:], expected)
 
 
 @settings(max_examples=15, deadline=None)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from skimage.feature import fisher_vector
 from sklearn.exceptions import NotFittedError
 from sklearn.mixture import GaussianMixture
 
@@ -225,6 +226,28 @@ def test_a_fisher_vector_is_the_gradient_of_the_likelihood():
     rooted = np.sign(gradients) * np.sqrt(np.abs(gradients))
     found = pooling.finish(state, pyramid)
     np.testing.assert_allclose(found, rooted / np.linalg.norm(rooted), atol=1e-3)
+
+
+@pytest.mark.parametrize("improved", [False, True])
+def test_a_fisher_vector_is_that_of_scikit_image(improved):
+    """Its second moments have the other sign, and it also has moments of the shares."""
+    rng = np.random.default_rng(3)
+    mixture = some_mixture(rng, 4, 6)
+    values = (2 * rng.normal(size=(150, 6))).astype(np.float32)
+    expected = fisher_vector(values.astype(np.float64), peer(mixture), improved=False)
+    expected = np.r_[expected[4:28], -expected[28:]]
+    if improved:
+        expected = np.sign(expected) * np.sqrt(np.abs(expected))
+    encoder = encoder_of(mixture, survivors=0.0)
+    pooling = MomentPooling().fit(values, encoder)
+    pyramid = SpatialPyramid((1,))
+    cells = np.zeros(len(values), np.int64)
+    state = pooling.start(pyramid, 4, 6)
+    pooling.add(state, values, encoder.encode_all(values), cells)
+    merged = pooling.merge(state, pyramid) if improved else pooling._statistics(state, pyramid)
+    # Theirs are means over the descriptors, and not divided by their norm.
+    scale = 1 / float(np.linalg.norm(expected)) if improved else len(values)
+    np.testing.assert_allclose(merged.ravel() / scale, expected, atol=1e-4)
 
 
 def test_moments_are_the_encoders_own():

@@ -152,7 +152,8 @@ class MomentPooling(Pooling):
         patch that adds :math:`s_i` has the share :math:`s_i / s` of it. Where the parts
         nearly cancel (:math:`|s| < \sum |s_i| / 10`) that would blow up small
         differences; there the share is :math:`|s_i| / \sum |s_i|`. Either way the shares
-        of an entry sum to 1. 20 m operations per code entry that is not 0.
+        of an entry sum to 1. An entry whose parts are all 0 is rounding, and has none. 20 m
+        operations per code entry that is not 0.
         """
         state = self.start(pyramid, codes.shape[1], values.shape[1])
         self.add(state, values, codes, cells)
