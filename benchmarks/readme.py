@@ -80,9 +80,9 @@ def tables() -> dict[str, str]:
         "methods": methods_table(),
         "coding": coding_table(),
         "stages": stages_table(),
-        "speed": speed_table(tuple(name for name in SCRIPTS if name != "evidence")),
+        "speed": speed_table((*(name for name in SCRIPTS if name != "evidence"), "before")),
         "evidence": speed_table(("evidence",)),
-        "scaling": speed_table(("scaling",)),
+        "scaling": scaling_table(),
         "near_copies": speed_table(("near_copies",)),
         "beyond_memory": speed_table(("beyond_memory",)),
         "presets": presets_table(),
@@ -247,6 +247,17 @@ def speed_table(scripts: tuple[str, ...]) -> str:
         sources.setdefault(_source("", contents[name]["environment"]), []).append(name)
     notes = [f"{', '.join(names)}{source}" for source, names in sources.items()]
     return "\n".join([*lines, "", "From `benchmarks/results`: " + " ".join(notes)])
+
+
+def scaling_table() -> str:
+    """Return the figures of a cluster; each part was measured at a commit and load of its own."""
+    parts = _read("scaling")["result"]["found"]
+    named = [
+        f"{name} {short_commit(one)} (load {one['load']:.1f})"
+        for name, one in parts.items()
+        if isinstance(one, dict)
+    ]
+    return f"{speed_table(('scaling',))} Parts by commit: {', '.join(named)}."
 
 
 def measured_text() -> str:
