@@ -85,6 +85,7 @@ def tables() -> dict[str, str]:
         "scaling": scaling_table(),
         "near_copies": speed_table(("near_copies",)),
         "beyond_memory": speed_table(("beyond_memory",)),
+        "halves": speed_table(("halves",)),
         "presets": presets_table(),
         "folders": folders_table(),
         "everyday": everyday.table(),
