@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,10 +132,11 @@ def stream_scores(
             classifier.svm_.scores, classifier.features_, images, engine, stages, skip,
             classifier.store(), first,
         )  # fmt: skip
-        for block in blocks:
-            found = block.result
-            scores = _no_scores(classifier) if found is None else score_columns(found)
-            yield Scored(scores, block.skipped, block.images)
+        with closing(blocks):  # what is under way ends before its engine
+            for block in blocks:
+                found = block.result
+                scores = _no_scores(classifier) if found is None else score_columns(found)
+                yield Scored(scores, block.skipped, block.images)
 
 
 def scored_together(classifier: ImageClassifier) -> int:

@@ -120,7 +120,8 @@ class _Chunk:
 
     def cancel(self) -> None:
         for future in self.futures:
-            future.cancel()
+            if future.client.status == "running":  # a closed one has dropped its tasks
+                future.cancel()
 
 
 class Cluster(Executor):

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,7 +94,7 @@ def stream_vectors(
     skip: bool = False,
     store: FeatureStore | None = None,
     first: int = 0,
-) -> Iterator[Block]:
+) -> Generator[Block, None, None]:
     """Apply a function to the vectors of images, a block of images at a time, in order.
 
     Vectors are dropped after each block; those that other machines compute stay

@@ -1,0 +1,122 @@
+"""Commands whose images are computed by Dask: Ctrl-C, reports, images and rows at addresses."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from lrrspm._support.rows import RemoteRows
+from lrrspm.cli import app
+
+from .. import buckets
+from .clusters import Cluster
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.network
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start_workers(2)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_ctrl_c_ends_the_run_and_its_tasks_and_the_next_one_resumes(
+    two, model_path, image_folder, tmp_path
+):
+    images = sorted(image_folder.glob("*/*.png"))
+    (tmp_path / "many").mkdir()
+    for number in range(6000):
+        (tmp_path / "many" / f"{number:05}.png").symlink_to(images[number % len(images)])
+    rows = tmp_path / "rows.csv"
+    command = [
+        sys.executable, "-m", "lrrspm", "predict", model_path, tmp_path / "many", "-o", rows,
+        "--engine", two.engine,
+    ]  # fmt: skip
+    # What runs in the background may ignore SIGINT.
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while not any(part.stat().st_size > 10_000 for part in tmp_path.glob(".rows.csv.*.part")):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert b"Traceback" not in said
+    assert not rows.exists()
+    with distributed.Client(two.address, set_as_default=False) as client:
+        for _ in range(600):
+            busy = [task for tasks in client.processing().values() for task in tasks]
+            if not busy:
+                break
+            time.sleep(0.1)
+        assert not busy
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "resuming after" in done.stderr
+    run("predict", model_path, tmp_path / "many", "-o", tmp_path / "threads.csv")
+    assert rows.read_bytes() == (tmp_path / "threads.csv").read_bytes()
+
+
+def test_reports_of_a_cluster(two, image_folder, tmp_path):
+    rows = []
+    for engine in (two.engine, "threads"):
+        name = engine.partition(":")[0]
+        run(
+            "evaluate", image_folder, "--method", "LrrSPM", "--codebook-size", 8, "--splits", 1,
+            "--train-per-class", 6, "--engine", engine, "--report", tmp_path / f"{name}.html",
+            "--predictions", tmp_path / f"{name}.csv",
+        )  # fmt: skip
+        page = (tmp_path / f"{name}.html").read_text()
+        assert page.count("<svg") > 1
+        rows.append((tmp_path / f"{name}.csv").read_bytes())
+    assert rows[0] == rows[1]
+    assert rows[0].count(b"\n") == 19
+
+
+def test_images_and_rows_at_addresses_resume(two, model_path, image_folder, tmp_path, monkeypatch):
+    monkeypatch.setenv(buckets.ROOT, "")
+    buckets.serve(tmp_path / "bucket")
+    with distributed.Client(two.address, set_as_default=False) as client:
+        client.run(buckets.serve, tmp_path / "bucket")
+    shutil.copytree(image_folder / "dots", tmp_path / "bucket" / "images")
+    (tmp_path / "bucket" / "images" / "bad.png").write_text("not an image")
+    monkeypatch.setattr("lrrspm.pipeline.streaming.BLOCK", 4)
+    arguments = ["predict", model_path, "bucket://images", "-o", "bucket://out/rows.csv"]
+    run(*arguments, code=3)
+    expected = (tmp_path / "bucket" / "out" / "rows.csv").read_bytes()
+    os.remove(tmp_path / "bucket" / "out" / "rows.csv")
+    arguments += ["--engine", two.engine]
+    original = RemoteRows.append
+    blocks: list[object] = []
+
+    def stop(self, rows):
+        if len(blocks) == 2:
+            raise KeyboardInterrupt
+        blocks.append(rows)
+        original(self, rows)
+
+    monkeypatch.setattr(RemoteRows, "append", stop)
+    run(*arguments, code=130)
+    monkeypatch.setattr(RemoteRows, "append", original)
+    done = run(*arguments, code=3)
+    assert "resuming after 8 rows" in done.stderr
+    assert (tmp_path / "bucket" / "out" / "rows.csv").read_bytes() == expected
+    assert os.listdir(tmp_path / "bucket" / "out") == ["rows.csv"]
