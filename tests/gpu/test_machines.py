@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from lrrspm._support.devices import Accelerator
 from lrrspm._support.parallel import workers
 from lrrspm.encoders.kmeans import kmeans
 from lrrspm.pipeline import engines, open_engine
+from lrrspm.pipeline.handing import handing_folder
 from lrrspm.svm import linear_gram
 from tests.conftest import draw
 
@@ -215,6 +217,36 @@ def test_many_files_are_read_by_processes(device, image_folder, monkeypatch, rea
     assert not reads  # in this process
 
 
+READING = """
+import sys
+import lrrspm.pipeline.engines
+from lrrspm import ImageClassifier, SpatialPyramidFeatures, find_images
+
+class Own(SpatialPyramidFeatures):
+    pass
+
+print("begun", flush=True)
+lrrspm.pipeline.engines.MANY = 4
+paths, labels = find_images(sys.argv[1])
+given = {"method": "fast", "n_samples": 500, "random_state": 0, "n_jobs": 2}
+model = ImageClassifier(**given, device=sys.argv[2]).fit(paths, labels)
+print((model.predict(paths) == labels).all())
+with lrrspm.pipeline.open_engine(2, None, sys.argv[2]) as engine:
+    assert engine._reads_apart(paths, SpatialPyramidFeatures())
+    assert not engine._reads_apart(paths, Own())
+assert __file__ and __spec__ is None
+"""
+
+
+def test_readers_do_not_run_a_script_without_a_guard(device, image_folder, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(READING)
+    command = [sys.executable, script, image_folder, device]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["begun", "True"]
+
+
 def test_arrays_are_not_sent_to_processes(device):
     rng = np.random.default_rng(0)
     arrays = [draw(kind, rng) for kind in ("across", "along") for _ in range(3)]
@@ -222,6 +254,23 @@ def test_arrays_are_not_sent_to_processes(device):
         assert engine.readers is not None
         assert not engine._reads_apart(arrays * 1000)
         assert engine._reads_apart(["a.png"] * engines.MANY)
+
+
+def test_without_readers_there_is_no_folder_of_theirs(device, monkeypatch):
+    folders: list[str] = []
+
+    @contextmanager
+    def count():
+        with handing_folder() as folder:
+            folders.append(folder)
+            yield folder
+
+    monkeypatch.setattr(engines, "handing_folder", count)
+    with open_engine(2, None, device, engines.MANY - 1) as engine:
+        assert list(engine.map_chunks(list, [1, 2])) == [1, 2]
+    assert not folders
+    with open_engine(2, None, device, engines.MANY):
+        assert len(folders) == 1
 
 
 def test_threads_run_beside_the_device(on_torch):
