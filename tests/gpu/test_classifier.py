@@ -68,6 +68,27 @@ def test_store_keeps_devices_apart(device, folder, tmp_path, reads):
     assert FeatureStore(tmp_path).active
 
 
+@pytest.mark.parametrize("method", ["fast", "balanced"])
+def test_store_keeps_codebooks_of_devices_apart(method, device, folder, tmp_path, monkeypatch):
+    """k-means of a device may differ in its last bits; the CPU's results must not."""
+    from lrrspm.gpu import clustering, executor
+
+    paths, labels = folder
+    given = {"method": method, "n_samples": 500}
+    alone = small(**given).fit(paths, labels)
+    monkeypatch.setattr(executor, "LEAST_CLUSTERED", 0)
+    begin = clustering.DeviceRows.take
+    monkeypatch.setattr(clustering.DeviceRows, "take", lambda *rows: 1.01 * begin(*rows))
+    models = [small(d, **given, cache=tmp_path).fit(paths, labels) for d in (device, "cpu")]
+    pairs = [
+        [np.array_equal(one.encoder_.codebook_, other.encoder_.codebook_) for one, other in zip(
+            model.features_.channels_, alone.features_.channels_, strict=True)]
+        for model in models
+    ]  # fmt: skip
+    assert not all(pairs[0])
+    assert all(pairs[1])
+
+
 def test_unreadable_images_are_skipped(device, folder, tmp_path):
     paths, labels = folder
     bad = tmp_path / "bad.png"
