@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from .batches import Members
+from .device import precision_of_products
 
 _LARGEST = 2.0**9
 """To what numbers are scaled: halves reach from 2^-24 to 2^15, and second halves are small."""
@@ -26,7 +27,7 @@ _SUMMED = 64
 
 def products_of_halves() -> int:
     """Return 3 for single precision, 1 where torch may take tf32 for products."""
-    return 3 if torch.get_float32_matmul_precision() == "highest" else 1
+    return 3 if precision_of_products() == "highest" else 1
 
 
 def split(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
