@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from lrrspm import ImageClassifier, LinearSVM, find_images, learn_codebook
 from lrrspm._support.devices import Accelerator
@@ -148,6 +149,26 @@ def test_without_room_the_host_solves(accelerator, monkeypatch):
     assert accelerator.make_room(3, 4, np.float16) is None
     found = LinearSVM(random_state=0).fit_on(X, y, accelerator).coef_
     np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "squared"])
+def test_where_a_factorization_fails_the_host_solves(accelerator, loss):
+    """More samples than dimensions and a large C: the Gram matrix is singular, and rounded."""
+    X, y = vectors(300, 40)
+    gram, signs = X @ X.T, np.where(y == np.arange(5)[:, None], 1, -1).astype(np.float32)
+    assert accelerator.solve(gram, signs, np.full(300, 1e8), loss == "squared", 1e-4) is None
+    if loss == "squared_hinge":
+        with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+            LinearSVM(C=1e8, random_state=0, max_iter=5).fit_on(X, y, accelerator)
+
+
+def test_machines_that_have_not_converged_warn(accelerator, monkeypatch):
+    from lrrspm.gpu import machines
+
+    X, y = vectors(300, 400)
+    monkeypatch.setattr(machines, "_MOST_STEPS", 1)
+    with pytest.warns(ConvergenceWarning, match="5 of 5 problems"):
+        LinearSVM(tol=1e-9).fit_on(X, y, accelerator)
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(5000, 64, 40), (3000, 20, 7), (600, 128, 300)])

@@ -91,10 +91,13 @@ class DeviceThreads(Accelerator):
             torch.as_tensor(part, dtype=torch.float64, device=self._device)
             for part in (signs[:, used], costs[used])
         )
-        if squared:
-            found, steps = solve_squared(small, y, c)
-        else:
-            found, steps = solve_hinge(small, y, c, tol, at_once)
+        try:
+            if squared:
+                found, steps = solve_squared(small, y, c)
+            else:
+                found, steps = solve_hinge(small, y, c, tol, at_once)
+        except torch.linalg.LinAlgError:  # a large C, and more samples than dimensions
+            return None
         betas = np.zeros(signs.shape)
         betas[:, used] = found.cpu().numpy()
         return betas, steps
