@@ -5,6 +5,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from lrrspm import ImageClassifier, LinearSVM, find_images, learn_codebook
 from lrrspm._support.devices import Accelerator
 from lrrspm._support.parallel import workers
 from lrrspm.encoders.kmeans import kmeans
+from lrrspm.gpu import DeviceError
 from lrrspm.pipeline import engines, open_engine
 from lrrspm.pipeline.handing import handing_folder
 from lrrspm.svm import linear_gram
@@ -169,6 +171,27 @@ def test_machines_that_have_not_converged_warn(accelerator, monkeypatch):
     monkeypatch.setattr(machines, "_MOST_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="5 of 5 problems"):
         LinearSVM(tol=1e-9).fit_on(X, y, accelerator)
+
+
+def test_room_is_a_share_of_all_memory(monkeypatch):
+    """Not of what is free at the moment: then another program would change the last bits."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from lrrspm.gpu.executor import DeviceThreads
+
+    card = SimpleNamespace(total_memory=1000)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", None)
+    assert [DeviceThreads(None, "cuda").has_room(n) for n in (400, 401)] == [True, False]
+
+
+def test_full_memory_says_what_helps(device):
+    import torch
+
+    with (
+        pytest.raises(DeviceError, match="--device cpu"),
+        open_engine(1, None, device),
+    ):
+        raise torch.OutOfMemoryError("CUDA out of memory")
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(5000, 64, 40), (3000, 20, 7), (600, 128, 300)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 REFERENCE = "torch"
@@ -49,6 +51,20 @@ def check_device(name: str) -> str:
     if find_spec("triton") is None:
         raise DeviceError(f"device {name!r} needs Triton, which torch for Linux brings along")
     return name
+
+
+@contextmanager
+def full_memory_explained(name: str) -> Iterator[None]:
+    """Raise DeviceError, which says what helps, where a device has no memory left."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise DeviceError(
+            f"the memory of device {name!r} is full; close other programs that use it, or compute "
+            "on the CPU (--device cpu, device='cpu')"
+        ) from None
 
 
 def describe_device(name: str) -> list[str]:

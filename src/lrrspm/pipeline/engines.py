@@ -21,6 +21,7 @@ import joblib
 from .. import config
 from .._support.parallel import ordered_map, workers
 from ..gpu import check_device
+from ..gpu.device import full_memory_explained
 from .chunks import compile_reading
 from .handing import hand_over, handing_folder, receive
 
@@ -200,7 +201,12 @@ def open_engine(
         with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
             yield Engine(threads, executor or threads)
         return
-    with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
+    check_device(device)
+    with (
+        workers(n_jobs) as threads,
+        _opened(engine, n_jobs) as executor,
+        full_memory_explained(device),
+    ):
         if threads is None or executor is not None:
             yield Engine(_beside(device, threads), executor or threads, device)
             return
