@@ -194,6 +194,28 @@ def test_full_memory_says_what_helps(device):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 
+def test_kernels_are_launched_where_their_tensor_is(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="Triton is not installed")
+    from lrrspm.gpu import kernels, products
+    from lrrspm.gpu.device import launched_there
+
+    places = []
+
+    @contextmanager
+    def enter(tensor):
+        places.append(tensor)
+        yield
+
+    given = torch.arange(3)
+    assert launched_there(torch.sum)(given).item() == 3
+    monkeypatch.setattr(torch.cuda, "device_of", enter)
+    assert launched_there(torch.sum)(given).item() == 3
+    assert places[0] is given
+    entries = kernels.sift, kernels.lbp, products.pool_codes, products.nearest
+    assert all(hasattr(one, "__wrapped__") for one in (*entries, products.sums_of_rows))
+
+
 @pytest.mark.parametrize(("n", "m", "k"), [(5000, 64, 40), (3000, 20, 7), (600, 128, 300)])
 def test_codebooks(accelerator, monkeypatch, n, m, k):
     from lrrspm.gpu import executor

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from importlib.util import find_spec
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 REFERENCE = "torch"
 """Name of torch's own CPU device: the operations of a GPU, to compare with."""
@@ -51,6 +56,19 @@ def check_device(name: str) -> str:
     if find_spec("triton") is None:
         raise DeviceError(f"device {name!r} needs Triton, which torch for Linux brings along")
     return name
+
+
+def launched_there(function: Callable[P, R]) -> Callable[P, R]:
+    """Launch a function's kernels on the GPU of its first tensor, and not on the current one."""
+
+    @wraps(function)
+    def launched(*args: P.args, **kwargs: P.kwargs) -> R:
+        import torch
+
+        with torch.cuda.device_of(args[0]):
+            return function(*args, **kwargs)
+
+    return launched
 
 
 @contextmanager
