@@ -190,6 +190,10 @@ def test_command_line(device, image_folder, tmp_path):
     assert run("score", model, image_folder)["accuracy"]["mean"] == 100
     assert run("predict", model, image_folder)["predictions"]
     run("evaluate", image_folder, "--train-per-class", 3, "--splits", 1, "--method", "fast")
+    assert run("add", model, image_folder, "--no-estimate")["known"]
+    assert "suspects" in run("review", image_folder, "--method", "fast")
+    found = run("tune", image_folder, "--budget", 0)
+    assert found["command"].endswith(f"--device {device}")
 
 
 def test_command_line_with_an_unknown_device(image_folder, model_path):
