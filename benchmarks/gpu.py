@@ -444,7 +444,7 @@ def kernels_table() -> str:
         what = f"k-means, an iteration on {kmeans['n'] // 10**6} million descriptors, {precision}"
         share = (
             f"{found['ratio']:.1f} times as fast as torch; its product alone runs at "
-            f"{found['share_of_chip']:.2f} of the chip"
+            f"{found['share_of_chip']:.2f} of the chip's tf32"
         )
         lines.append(f"| {what} | {1e3 * found['seconds']:.0f} ms | {share} |")
     for key, loss in (("squared_hinge", "squared hinge"), ("squared", "least squares")):

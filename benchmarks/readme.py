@@ -17,7 +17,7 @@ from lrrspm.paper.significance import say_p
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday, gpu, recompute, review, robustness
+from . import everyday, gpu, parity, recompute, review, robustness
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
 from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
@@ -73,6 +73,7 @@ def tables() -> dict[str, str]:
         "future": future_table(),
         "gains": future_gains(),
         "gpu": gpu.kernels_table(),
+        "parity": parity.table(),
         "scenes": gpu.scenes_table(),
         "gpu_evaluate": gpu.evaluate_line(),
         "photographs": robustness.say_photographs(),

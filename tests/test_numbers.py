@@ -29,7 +29,7 @@ CONSTANTS = {
     },
     "docs/folders.md": {"11.3": "version of Pillow"},
     "docs/future-work.md": {"0.7": "lambda", "0.98": "epsilon"},
-    "docs/gpu.md": {"0.0001": "tolerance of a test"},
+    "docs/gpu.md": {"0.0001": "tolerance of a test, and of a table"},
     "docs/guide/descriptors.md": {"0.2": "limit of SIFT", "0.3": "weight of places"},
     "docs/guide/encoders.md": {"0.7": "lambda"},
     "docs/guide/images.md": {"0.2989": "gray", "0.5870": "gray", "0.1140": "gray"},

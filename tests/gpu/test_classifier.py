@@ -1,7 +1,10 @@
 """A classifier on a device: the same model, the same bits every time, errors that help."""
 
 import json
+import subprocess
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from lrrspm import ImageClassifier, find_images, load_model
 from lrrspm._support.stages import Stages
 from lrrspm.cache import FeatureStore
 from lrrspm.cli import app
-from lrrspm.gpu import DeviceError
+from lrrspm.gpu import DeviceError, check_device
 from lrrspm.loading import score_images
 
 
@@ -68,6 +71,27 @@ def test_store_keeps_devices_apart(device, folder, tmp_path, reads):
     assert FeatureStore(tmp_path).active
 
 
+@pytest.mark.parametrize("method", ["fast", "balanced"])
+def test_store_keeps_codebooks_of_devices_apart(method, device, folder, tmp_path, monkeypatch):
+    """k-means of a device may differ in its last bits; the CPU's results must not."""
+    from lrrspm.gpu import clustering, executor
+
+    paths, labels = folder
+    given = {"method": method, "n_samples": 500}
+    alone = small(**given).fit(paths, labels)
+    monkeypatch.setattr(executor, "LEAST_CLUSTERED", 0)
+    begin = clustering.DeviceRows.take
+    monkeypatch.setattr(clustering.DeviceRows, "take", lambda *rows: 1.01 * begin(*rows))
+    models = [small(d, **given, cache=tmp_path).fit(paths, labels) for d in (device, "cpu")]
+    pairs = [
+        [np.array_equal(one.encoder_.codebook_, other.encoder_.codebook_) for one, other in zip(
+            model.features_.channels_, alone.features_.channels_, strict=True)]
+        for model in models
+    ]  # fmt: skip
+    assert not all(pairs[0])
+    assert all(pairs[1])
+
+
 def test_unreadable_images_are_skipped(device, folder, tmp_path):
     paths, labels = folder
     bad = tmp_path / "bad.png"
@@ -104,6 +128,57 @@ def test_without_a_gpu(folder):
         small(name).fit(*folder)
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cuda:2", "sees 2"),
+        ("cuda:256", "sees 2"),
+        ("cuda:99999", "sees 2"),
+        ("cuda:-1", "number GPUs"),
+        ("cuda:", "number GPUs"),
+        ("cuda:01", "number GPUs"),
+        ("cudax", "there are: cpu"),
+    ],
+)
+def test_numbers_of_gpus(name, reason, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setitem(sys.modules, "triton", ModuleType("triton"))
+    sys.modules["triton"].__spec__ = ModuleSpec("triton", None)
+    assert [check_device(f"cuda{end}") for end in ("", ":0", ":1")] == ["cuda", "cuda:0", "cuda:1"]
+    with pytest.raises(DeviceError, match=reason):
+        check_device(name)
+
+
+def test_without_triton(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(DeviceError, match="needs Triton"):
+        check_device("cuda")
+    assert check_device("torch") == "cpu"
+
+
+PRECISIONS = """
+import torch
+from lrrspm.gpu import describe_device
+from lrrspm.gpu.device import precision_of_products
+
+assert precision_of_products() == "highest"
+for word in ("tf32", "ieee"):
+    torch.backends.cuda.matmul.fp32_precision = word
+    expected = "high" if word == "tf32" else "highest"
+    assert precision_of_products() == describe_device("torch")[2] == expected
+"""
+
+
+def test_precision_said_in_the_new_way():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        pytest.skip("this torch has no such way")
+    subprocess.run([sys.executable, "-c", PRECISIONS], check=True)
+
+
 def test_command_line(device, image_folder, tmp_path):
     def run(*arguments):
         done = CliRunner().invoke(app, [*map(str, arguments), "--json", "--device", device])
@@ -115,6 +190,10 @@ def test_command_line(device, image_folder, tmp_path):
     assert run("score", model, image_folder)["accuracy"]["mean"] == 100
     assert run("predict", model, image_folder)["predictions"]
     run("evaluate", image_folder, "--train-per-class", 3, "--splits", 1, "--method", "fast")
+    assert run("add", model, image_folder, "--no-estimate")["known"]
+    assert "suspects" in run("review", image_folder, "--method", "fast")
+    found = run("tune", image_folder, "--budget", 0)
+    assert found["command"].endswith(f"--device {device}")
 
 
 def test_command_line_with_an_unknown_device(image_folder, model_path):

@@ -4,16 +4,21 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from lrrspm import ImageClassifier, LinearSVM, find_images, learn_codebook
 from lrrspm._support.devices import Accelerator
 from lrrspm._support.parallel import workers
 from lrrspm.encoders.kmeans import kmeans
+from lrrspm.gpu import DeviceError
 from lrrspm.pipeline import engines, open_engine
+from lrrspm.pipeline.handing import handing_folder
 from lrrspm.svm import linear_gram
 from tests.conftest import draw
 
@@ -148,6 +153,69 @@ def test_without_room_the_host_solves(accelerator, monkeypatch):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["squared_hinge", "squared"])
+def test_where_a_factorization_fails_the_host_solves(accelerator, loss):
+    """More samples than dimensions and a large C: the Gram matrix is singular, and rounded."""
+    X, y = vectors(300, 40)
+    gram, signs = X @ X.T, np.where(y == np.arange(5)[:, None], 1, -1).astype(np.float32)
+    assert accelerator.solve(gram, signs, np.full(300, 1e8), loss == "squared", 1e-4) is None
+    if loss == "squared_hinge":
+        with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+            LinearSVM(C=1e8, random_state=0, max_iter=5).fit_on(X, y, accelerator)
+
+
+def test_machines_that_have_not_converged_warn(accelerator, monkeypatch):
+    from lrrspm.gpu import machines
+
+    X, y = vectors(300, 400)
+    monkeypatch.setattr(machines, "_MOST_STEPS", 1)
+    with pytest.warns(ConvergenceWarning, match="5 of 5 problems"):
+        LinearSVM(tol=1e-9).fit_on(X, y, accelerator)
+
+
+def test_room_is_a_share_of_all_memory(monkeypatch):
+    """Not of what is free at the moment: then another program would change the last bits."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from lrrspm.gpu.executor import DeviceThreads
+
+    card = SimpleNamespace(total_memory=1000)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", None)
+    assert [DeviceThreads(None, "cuda").has_room(n) for n in (400, 401)] == [True, False]
+
+
+def test_full_memory_says_what_helps(device):
+    import torch
+
+    with (
+        pytest.raises(DeviceError, match="--device cpu"),
+        open_engine(1, None, device),
+    ):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_kernels_are_launched_where_their_tensor_is(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="Triton is not installed")
+    from lrrspm.gpu import kernels, products
+    from lrrspm.gpu.device import launched_there
+
+    places = []
+
+    @contextmanager
+    def enter(tensor):
+        places.append(tensor)
+        yield
+
+    given = torch.arange(3)
+    assert launched_there(torch.sum)(given).item() == 3
+    monkeypatch.setattr(torch.cuda, "device_of", enter)
+    assert launched_there(torch.sum)(given).item() == 3
+    assert places[0] is given
+    entries = kernels.sift, kernels.lbp, products.pool_codes, products.nearest
+    assert all(hasattr(one, "__wrapped__") for one in (*entries, products.sums_of_rows))
+
+
 @pytest.mark.parametrize(("n", "m", "k"), [(5000, 64, 40), (3000, 20, 7), (600, 128, 300)])
 def test_codebooks(accelerator, monkeypatch, n, m, k):
     from lrrspm.gpu import executor
@@ -215,6 +283,36 @@ def test_many_files_are_read_by_processes(device, image_folder, monkeypatch, rea
     assert not reads  # in this process
 
 
+READING = """
+import sys
+import lrrspm.pipeline.engines
+from lrrspm import ImageClassifier, SpatialPyramidFeatures, find_images
+
+class Own(SpatialPyramidFeatures):
+    pass
+
+print("begun", flush=True)
+lrrspm.pipeline.engines.MANY = 4
+paths, labels = find_images(sys.argv[1])
+given = {"method": "fast", "n_samples": 500, "random_state": 0, "n_jobs": 2}
+model = ImageClassifier(**given, device=sys.argv[2]).fit(paths, labels)
+print((model.predict(paths) == labels).all())
+with lrrspm.pipeline.open_engine(2, None, sys.argv[2]) as engine:
+    assert engine._reads_apart(paths, SpatialPyramidFeatures())
+    assert not engine._reads_apart(paths, Own())
+assert __file__ and __spec__ is None
+"""
+
+
+def test_readers_do_not_run_a_script_without_a_guard(device, image_folder, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(READING)
+    command = [sys.executable, script, image_folder, device]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["begun", "True"]
+
+
 def test_arrays_are_not_sent_to_processes(device):
     rng = np.random.default_rng(0)
     arrays = [draw(kind, rng) for kind in ("across", "along") for _ in range(3)]
@@ -222,6 +320,23 @@ def test_arrays_are_not_sent_to_processes(device):
         assert engine.readers is not None
         assert not engine._reads_apart(arrays * 1000)
         assert engine._reads_apart(["a.png"] * engines.MANY)
+
+
+def test_without_readers_there_is_no_folder_of_theirs(device, monkeypatch):
+    folders: list[str] = []
+
+    @contextmanager
+    def count():
+        with handing_folder() as folder:
+            folders.append(folder)
+            yield folder
+
+    monkeypatch.setattr(engines, "handing_folder", count)
+    with open_engine(2, None, device, engines.MANY - 1) as engine:
+        assert list(engine.map_chunks(list, [1, 2])) == [1, 2]
+    assert not folders
+    with open_engine(2, None, device, engines.MANY):
+        assert len(folders) == 1
 
 
 def test_threads_run_beside_the_device(on_torch):

@@ -62,11 +62,12 @@ def test_without_room_a_pipe_takes_them(tmp_path, monkeypatch, moment):
 
 KILLED = """
 import time
-from lrrspm.pipeline.engines import _opened
+from multiprocessing import get_context
+from lrrspm.pipeline.engines import _processes
 from lrrspm.pipeline.handing import handing_folder
 
 if __name__ == "__main__":
-    with handing_folder() as folder, _opened("processes", 1, folder) as pool:
+    with handing_folder() as folder, _processes(1, get_context("spawn"), folder) as pool:
         pool.submit(abs, 1).result()
         print(folder, flush=True)
         time.sleep(60)

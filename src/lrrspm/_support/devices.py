@@ -89,7 +89,7 @@ class Accelerator(Executor):
         squared: bool,
         tol: float,
     ) -> tuple[NDArray[np.float64], int] | None:
-        """Solve one-vs-rest problems of all classes, if there is room on the device.
+        """Solve one-vs-rest problems of all classes, if the device can and has room.
 
         Returns coefficients (classes, n) and the number of iterations; see
         :class:`lrrspm.LinearSVM` for the problem. ``costs`` (n,) are C times the weights.

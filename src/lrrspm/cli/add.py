@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .. import config
 from .._support.text import plural, printable
 from .app import command, report_skipped
 from .options import (
     CacheFolder,
+    DeviceName,
     Jobs,
     Json,
     LabelColumn,
@@ -77,6 +79,7 @@ def add(
     path_column: PathColumn = None,
     label_column: LabelColumn = None,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     as_json: Json = False,
@@ -97,7 +100,7 @@ def add(
     from ..pipeline import open_engine
 
     target = model if output is None else output
-    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache)
+    classifier = load_model(model).set_params(n_jobs=jobs, cache=cache, device=device)
     check_target(target)
     check_replaced(target)
     found = [

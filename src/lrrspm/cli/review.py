@@ -13,6 +13,7 @@ from .folders import find_training, keep_together
 from .options import (
     ALL,
     CacheFolder,
+    DeviceName,
     ImageFolder,
     Jobs,
     Json,
@@ -67,6 +68,7 @@ def review(
     penalty: Penalty = config.C,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     as_json: Json = False,
@@ -97,7 +99,7 @@ def review(
             check_ending(target, option, "the name says what it is", ending)
             check_target(target)
     classifier = ImageClassifier(
-        method=method, C=penalty, random_state=seed, n_jobs=jobs, cache=cache
+        method=method, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device
     )
     images = find_training(folder, path_column, label_column)
     with progress() as listener:

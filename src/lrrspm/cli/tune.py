@@ -16,6 +16,7 @@ from .app import command, report_skipped
 from .folders import find_training, keep_together
 from .options import (
     CacheFolder,
+    DeviceName,
     Group,
     ImageFolder,
     Jobs,
@@ -64,6 +65,7 @@ def tune(
     label_column: LabelColumn = None,
     seed: Seed = config.SEED,
     jobs: Jobs = -1,
+    device: DeviceName = config.DEVICE,
     cache: CacheFolder = None,
     on_error: OnErrorLimited = None,
     as_json: Json = False,
@@ -98,11 +100,13 @@ def tune(
         groups = None if groups is None else groups.first(len(paths))
         found = search(
             paths, labels, budget=budget, seed=seed, n_jobs=jobs, cache=store, groups=groups,
-            stages=stages, max_skipped=most_skipped(on_error),
+            stages=stages, max_skipped=most_skipped(on_error), device=device,
         )  # fmt: skip
         summary = None
         if output is not None:
-            model = found.winner.classifier(random_state=seed, n_jobs=jobs, cache=store)
+            model = found.winner.classifier(
+                random_state=seed, n_jobs=jobs, cache=store, device=device
+            )
             train_with_estimate(paths, labels, model, True, stages, most_skipped(on_error), groups)
             model.save(output)
             summary = model.summary_
@@ -111,6 +115,7 @@ def tune(
     columns = {"--group": group, "--path-column": path_column, "--label-column": label_column}
     typed += [word for flag, name in columns.items() if name is not None for word in (flag, name)]
     typed += [] if near_copies else ["--no-near-copies"]
+    typed += [] if device == config.DEVICE else ["--device", device]
     if as_json:
         print_json(
             **found.to_json(),

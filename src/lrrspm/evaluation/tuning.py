@@ -153,6 +153,7 @@ def tune(
     groups: Groups | None = None,
     stages: Stages | None = None,
     max_skipped: float = 0.0,
+    device: str = config.DEVICE,
 ) -> Tuning:
     """Try presets, regions and penalties by cross-validation, in folds as ``train`` has them.
 
@@ -169,8 +170,9 @@ def tune(
     budget : float
         Seconds. A candidate that would end later, going by what others took, is
         left out.
-    seed, n_jobs, cache
-        As ``random_state``, ``n_jobs`` and ``cache`` of :class:`lrrspm.ImageClassifier`.
+    seed, n_jobs, cache, device
+        As ``random_state``, ``n_jobs``, ``cache`` and ``device`` of
+        :class:`lrrspm.ImageClassifier`.
     groups, stages, max_skipped
         Those of :func:`lrrspm.evaluate`.
 
@@ -193,7 +195,7 @@ def tune(
             )
         found = Tuning([], [], len(rows))
         chosen = [paths[i] for i in used[rows]]
-        with open_engine(n_jobs) as engine:
+        with open_engine(n_jobs, None, device) as engine:
             trials = _Trials(chosen, y[rows], folds, seed, cache, engine, stages, skip)
             plan = list(_plan(methods, penalties))
             for step in stages.track("tuning", plan, len(plan)):

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from importlib.util import find_spec
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 REFERENCE = "torch"
 """Name of torch's own CPU device: the operations of a GPU, to compare with."""
 
 
 class DeviceError(ValueError):
     """A device that cannot be used here."""
+
+
+def precision_of_products() -> str:
+    """Return torch's word for it: "highest" is single precision, "high" is tf32."""
+    import torch
+
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:  # torch.backends was told, which has other words
+        return "high" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "highest"
 
 
 def check_device(name: str) -> str:
@@ -26,14 +46,43 @@ def check_device(name: str) -> str:
         raise DeviceError(f"device {name!r} needs torch; install lrrspm[gpu]") from None
     if name == REFERENCE:
         return "cpu"
-    try:
-        index = torch.device(name).index or 0
-    except RuntimeError:
-        raise DeviceError(f"there is no device {name!r}; number GPUs as in cuda:0") from None
+    # Not by torch, which takes 256 for 0.
+    found = re.fullmatch("cuda(?::(0|[1-9][0-9]{0,8}))?", name)
+    if found is None:
+        raise DeviceError(f"there is no device {name!r}; number GPUs as in cuda:0")
     count = torch.cuda.device_count()
-    if index >= count:
+    if int(found[1] or 0) >= count:
         raise DeviceError(f"device {name!r} was not found: torch {torch.__version__} sees {count}")
+    if find_spec("triton") is None:
+        raise DeviceError(f"device {name!r} needs Triton, which torch for Linux brings along")
     return name
+
+
+def launched_there(function: Callable[P, R]) -> Callable[P, R]:
+    """Launch a function's kernels on the GPU of its first tensor, and not on the current one."""
+
+    @wraps(function)
+    def launched(*args: P.args, **kwargs: P.kwargs) -> R:
+        import torch
+
+        with torch.cuda.device_of(args[0]):
+            return function(*args, **kwargs)
+
+    return launched
+
+
+@contextmanager
+def full_memory_explained(name: str) -> Iterator[None]:
+    """Raise DeviceError, which says what helps, where a device has no memory left."""
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise DeviceError(
+            f"the memory of device {name!r} is full; close other programs that use it, or compute "
+            "on the CPU (--device cpu, device='cpu')"
+        ) from None
 
 
 def describe_device(name: str) -> list[str]:
@@ -42,4 +91,4 @@ def describe_device(name: str) -> list[str]:
 
     device = check_device(name)
     chip = torch.cuda.get_device_name(device) if device != "cpu" else "CPU"
-    return [chip, torch.__version__, torch.get_float32_matmul_precision()]
+    return [chip, torch.__version__, precision_of_products()]

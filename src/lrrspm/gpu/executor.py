@@ -17,8 +17,11 @@ from .machines import DeviceMatrix, solve_hinge, solve_squared
 
 LEAST_CLUSTERED = 2**28
 """Products n k m from which k-means runs on the device. Of less, codebooks keep their bits."""
-_MEMORY = 0.5
-"""Share of the device's free memory that may be asked for at once."""
+_MEMORY = 0.4
+"""Share of the device's memory that may be asked for at once: for vectors, and for systems.
+
+Of all its memory, so that the same device gives the same bits whatever else runs on it.
+"""
 _CPU_MEMORY = 2**31
 _TOGETHER = 16
 """Most classes whose systems are solved together."""
@@ -91,10 +94,13 @@ class DeviceThreads(Accelerator):
             torch.as_tensor(part, dtype=torch.float64, device=self._device)
             for part in (signs[:, used], costs[used])
         )
-        if squared:
-            found, steps = solve_squared(small, y, c)
-        else:
-            found, steps = solve_hinge(small, y, c, tol, at_once)
+        try:
+            if squared:
+                found, steps = solve_squared(small, y, c)
+            else:
+                found, steps = solve_hinge(small, y, c, tol, at_once)
+        except torch.linalg.LinAlgError:  # a large C, and more samples than dimensions
+            return None
         betas = np.zeros(signs.shape)
         betas[:, used] = found.cpu().numpy()
         return betas, steps
@@ -103,10 +109,8 @@ class DeviceThreads(Accelerator):
         """True if so many bytes may be taken on the device."""
         if self._device == "cpu":
             return nbytes <= _CPU_MEMORY
-        free, _ = torch.cuda.mem_get_info(self._device)
-        # What torch keeps for later is free, too.
-        free += torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
-        return nbytes <= _MEMORY * free
+        memory = torch.cuda.get_device_properties(self._device).total_memory
+        return bool(nbytes <= _MEMORY * memory)
 
     def make_room(self, n: int, d: int, dtype: Any) -> DeviceMatrix | None:
         """Return an empty matrix (n, d) on the device, if there is room."""

@@ -12,12 +12,14 @@ import triton.language as tl
 from ..descriptors.lbp import BINS, LEAST, N_PATTERNS
 from ..descriptors.root_sift import FLAT
 from ..descriptors.sift import TAPS, bin_weights
+from .device import launched_there
 
 _PIXELS = 128
 _SUMS = 1024
 _PATCHES = 16
 
 
+@launched_there
 def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
     """Return descriptors (B, ny * nx, 128) of planes (B, h + 4, w + 4).
 
@@ -156,6 +158,7 @@ def _sum_columns(
     tl.store(target + 96, d, mask=known)
 
 
+@launched_there
 def lbp(canvas: torch.Tensor, radius: int, step: int, size: int) -> torch.Tensor:
     """Return the values (B, ny * nx, 236) of local binary patterns in patches.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from .._support.devices import Held
 
@@ -143,17 +145,26 @@ def solve_hinge(
     -------
     tensor of shape (classes, n), and the steps of the slowest class
     """
-    parts, most = [], 0
+    parts, most, unfinished = [], 0, 0
     for some in signs.split(at_once):
-        betas, steps = _solve_some(gram, some, costs, tol)
+        betas, steps, left = _solve_some(gram, some, costs, tol)
         parts.append(betas)
         most = max(most, steps)
+        unfinished += left
+    if unfinished:
+        warnings.warn(
+            f"{unfinished} of {len(signs)} problems have not converged after {most} steps; "
+            "scale the data, or raise tol",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
     return torch.cat(parts), most
 
 
 def _solve_some(
     gram: torch.Tensor, signs: torch.Tensor, costs: torch.Tensor, tol: float
-) -> tuple[torch.Tensor, int]:
+) -> tuple[torch.Tensor, int, int]:
+    """Coefficients of a few classes, the steps they took, and how many did not converge."""
     betas = torch.zeros_like(signs)
     scores = torch.zeros_like(signs)
     value = _objectives(betas, scores, signs, costs)
@@ -182,7 +193,7 @@ def _solve_some(
         betas[open_] += share * (found - betas[open_])
         scores[open_] += share * (there - scores[open_])
         value[open_] = new
-    return betas, step
+    return betas, step, len(open_)
 
 
 def _objectives(

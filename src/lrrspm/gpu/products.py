@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from .batches import Members
+from .device import launched_there, precision_of_products
 
 _LARGEST = 2.0**9
 """To what numbers are scaled: halves reach from 2^-24 to 2^15, and second halves are small."""
@@ -26,7 +27,7 @@ _SUMMED = 64
 
 def products_of_halves() -> int:
     """Return 3 for single precision, 1 where torch may take tf32 for products."""
-    return 3 if torch.get_float32_matmul_precision() == "highest" else 1
+    return 3 if precision_of_products() == "highest" else 1
 
 
 def split(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
@@ -44,6 +45,7 @@ def scale_of(matrix: torch.Tensor) -> float:
     return float(2.0 ** math.floor(math.log2(_LARGEST / largest)))
 
 
+@launched_there
 def pool_codes(
     values: torch.Tensor,
     members: Members,
@@ -140,6 +142,7 @@ def _code_and_pool(
         tl.store(target + (tile // tiles) * k, best, mask=atom < k)
 
 
+@launched_there
 def nearest(
     values: torch.Tensor,
     centers: torch.Tensor,
@@ -215,6 +218,7 @@ def _nearest(
     tl.store(scores + row, best, mask=row < n)
 
 
+@launched_there
 def sums_of_rows(values: torch.Tensor, order: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
     """Return the sums (k, m) of groups of rows, float64, always in the same order.
 

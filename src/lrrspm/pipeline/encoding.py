@@ -204,8 +204,13 @@ def vector_key(
         "sides": (features.max_side, features.min_side),
         "atoms": encoder.n_atoms,
         "arrays": arrays,
-        **({} if device == config.DEVICE else {"device": describe_device(device)}),
+        **device_key(device),
     }
+
+
+def device_key(device: str) -> dict[str, Any]:
+    """Return what results of a device depend on besides; nothing for the CPU's."""
+    return {} if device == config.DEVICE else {"device": describe_device(device)}
 
 
 _LEARNING = ("codebook", "codebook_size", "random_state")

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import joblib
 
 from .. import config
 from .._support.parallel import ordered_map, workers
 from ..gpu import check_device
+from ..gpu.device import full_memory_explained
 from .chunks import compile_reading
 from .handing import hand_over, handing_folder, receive
 
@@ -54,17 +58,15 @@ class Engine(NamedTuple):
     device : str
         Where vectors are computed: "cpu" for the executor, or a device of
         :mod:`lrrspm.gpu`.
-    readers : Executor or None
-        Processes that chunks of many images go to in place of the executor.
-    folder : str or None
-        Where these leave their arrays.
+    readers : callable or None
+        Starts, once, the processes that chunks of many images go to in place of the
+        executor, and returns them with the folder where they leave their arrays.
     """
 
     threads: Executor | None
     executor: Executor | None
     device: str = config.DEVICE
-    readers: Executor | None = None
-    folder: str | None = None
+    readers: Callable[[], tuple[Executor, str]] | None = None
 
     @property
     def on_device(self) -> bool:
@@ -98,17 +100,19 @@ class Engine(NamedTuple):
         chunks = (items[start : start + size] for start in range(0, len(items), size))
         executor, most_ahead = self.executor, AHEAD
         work = partial(function, *shared)
-        if self._reads_apart(items):
-            executor, most_ahead = self.readers, 4 * AHEAD
-            work = partial(hand_over, str(self.folder), work)
+        if self.readers is not None and self._reads_apart(items, shared):
+            executor, folder = self.readers()
+            most_ahead = 4 * AHEAD
+            work = partial(hand_over, folder, work)
         count = getattr(executor, "_max_workers", AHEAD)
         try:
             for results in ordered_map(work, chunks, executor, min(most_ahead, 2 * count)):
                 yield from receive(results)
         except BrokenExecutor:
             raise ChildProcessError(
-                "a process that computed images died, most likely for want of memory; "
-                "use fewer --jobs, or threads"
+                "a process that computed images died, most likely for want of memory: use fewer "
+                "--jobs, or threads; or for want of 'if __name__ == \"__main__\":' around the work "
+                "of a script that asks for processes, since each of them runs the script first"
             ) from None
 
     def map_each(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
@@ -117,11 +121,15 @@ class Engine(NamedTuple):
             return self.map_chunks(_apply, items, function)
         return ordered_map(function, items, self.threads)
 
-    def _reads_apart(self, items: Sequence[object]) -> bool:
-        """True for many files beside a device; arrays are better left in this process."""
+    def _reads_apart(self, items: Sequence[object], shared: object = None) -> bool:
+        """True for many files beside a device; arrays are better left in this process.
+
+        So is what a class of the caller's main module reads, which readers do not know.
+        """
         if self.readers is None or len(items) < MANY:
             return False
-        return isinstance(getattr(items[0], "image", items[0]), (str, os.PathLike))
+        files = isinstance(getattr(items[0], "image", items[0]), (str, os.PathLike))
+        return files and b"__main__" not in pickle.dumps(shared)
 
 
 def _apply(function: Callable[[T], R], chunk: Sequence[T]) -> list[R]:
@@ -141,6 +149,27 @@ def _begin_process(folder: str | None = None) -> None:
             os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+class _Alone(SpawnProcess):
+    """A process that does not import the caller's main module, which may have no guard."""
+
+    _starting: ClassVar[threading.Lock] = threading.Lock()
+
+    def start(self) -> None:
+        main = vars(sys.modules["__main__"])
+        with self._starting:
+            names = [name for name in ("__spec__", "__file__") if name in main]
+            hidden: dict[str, Any] = {name: main[name] for name in names}
+            try:
+                main.update(dict.fromkeys(names))
+                super().start()
+            finally:
+                main.update(hidden)
+
+
+class _AloneContext(SpawnContext):
+    Process: ClassVar[Any] = _Alone
 
 
 @contextmanager
@@ -172,16 +201,26 @@ def open_engine(
         with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
             yield Engine(threads, executor or threads)
         return
-    with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
+    check_device(device)
+    with (
+        workers(n_jobs) as threads,
+        _opened(engine, n_jobs) as executor,
+        full_memory_explained(device),
+    ):
         if threads is None or executor is not None:
             yield Engine(_beside(device, threads), executor or threads, device)
             return
-        with handing_folder() as folder, _opened("processes", n_jobs, folder) as readers:
-            assert readers is not None
+        with ExitStack() as opened:
+
+            @cache
+            def readers() -> tuple[Executor, str]:
+                folder = opened.enter_context(handing_folder())
+                return opened.enter_context(_processes(n_jobs, _AloneContext(), folder)), folder
+
             if n_images >= MANY:
                 for _ in range(joblib.effective_n_jobs(n_jobs)):
-                    readers.submit(compile_reading)
-            yield Engine(_beside(device, threads), threads, device, readers, folder)
+                    readers()[0].submit(compile_reading)
+            yield Engine(_beside(device, threads), threads, device, readers)
 
 
 def _beside(device: str, threads: Executor | None) -> Executor:
@@ -194,26 +233,30 @@ def _beside(device: str, threads: Executor | None) -> Executor:
 
 @contextmanager
 def _opened(
-    engine: str | Executor | Client | None, n_jobs: int | None, folder: str | None = None
+    engine: str | Executor | Client | None, n_jobs: int | None
 ) -> Iterator[Executor | None]:
     if engine is None or engine == "threads":
         yield None
     elif isinstance(engine, Executor):
         yield engine
     elif engine == "processes":
-        # Spawned, since threads of ours may run; Ctrl-C is ours to handle.
-        pool = ProcessPoolExecutor(
-            joblib.effective_n_jobs(n_jobs),
-            multiprocessing.get_context("spawn"),
-            _begin_process,
-            (folder,),
-        )
-        try:
+        with _processes(n_jobs, multiprocessing.get_context("spawn")) as pool:
             yield pool
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
     else:
         from .cluster import open_cluster
 
         with open_cluster(engine) as cluster:
             yield cluster
+
+
+@contextmanager
+def _processes(
+    n_jobs: int | None, context: SpawnContext, folder: str | None = None
+) -> Iterator[Executor]:
+    """Open processes: spawned, since threads of ours may run; Ctrl-C is ours to handle."""
+    count = joblib.effective_n_jobs(n_jobs)
+    pool = ProcessPoolExecutor(count, context, _begin_process, (folder,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -17,7 +17,7 @@ from ..encoders import Progress
 from ..images import KeptImages
 from .chunks import Draw, Item, Sources, compile_reading, draw_quota, sample_chunk
 from .devices import check_computable
-from .encoding import Stores
+from .encoding import Stores, device_key
 from .engines import Engine
 from .fitted import Place, array_names, fitted_arrays, recipe_of, restore_channel
 from .timing import divided
@@ -66,7 +66,7 @@ def fit_features(
     with stores.main.timed(stages):
         digests = stores.main.digests(images, engine.map_each)
         for plan in plans:
-            plan.look_up(stores.of(plan.owner), codebooks, digests)
+            plan.look_up(stores.of(plan.owner), codebooks, digests, engine.device)
     skipped: dict[int, str] = {}
     try:
         if skip:
@@ -244,8 +244,17 @@ class _Plan:
             self.rows.append(values)
             self.sources.append((index, len(values)))
 
-    def look_up(self, store: FeatureStore, codebooks: Shelf, digests: Sequence[str | None]) -> None:
-        """Take from a store what an earlier run left there."""
+    def look_up(
+        self,
+        store: FeatureStore,
+        codebooks: Shelf,
+        digests: Sequence[str | None],
+        device: str,
+    ) -> None:
+        """Take from a store what an earlier run left there.
+
+        Samples have the same bits beside a device; what is learned from them may not.
+        """
         # Nobody can ask again for results of a seed that was never named.
         if self.owner.random_state is None or not store.active:
             return
@@ -263,13 +272,14 @@ class _Plan:
             "members": hash_of(members),
         }
         if None not in members:
+            learned = {**about, **device_key(device)}
             recipes = {
                 recipe_of(channel)
                 for _, _, channel in self.channels
                 if part_key("encoders", channel.encoder) is not None
             }
-            self._names = {recipe: hash_of([about, recipe]) for recipe in recipes if recipe}
-            self._restore(codebooks, about)
+            self._names = {recipe: hash_of([learned, recipe]) for recipe in recipes if recipe}
+            self._restore(codebooks, learned)
         n_values = self.channels[0][2].descriptor.n_values
         found = dict(codebooks.fetch(self._names.values()))
         self.learned = {
