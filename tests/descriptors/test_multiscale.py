@@ -9,7 +9,7 @@ from lrrspm import config
 from lrrspm.descriptors import LBP, OpponentSIFT, RootSIFT
 from lrrspm.descriptors.root_sift import smoothed
 from lrrspm.descriptors.shared_bins import shares_bins
-from lrrspm.descriptors.sift import raw_sift
+from lrrspm.descriptors.sift import FAINT_ROOTED, raw_sift
 from lrrspm.images import resize
 from tests import naive
 
@@ -49,13 +49,27 @@ def test_root_sift_is_normalized_sift_of_the_smoothed_image(patch_size, step, sh
     sigma = 0.6 * (patch_size / 16) ** 0.5
     padded = RootSIFT.pad(pixels, patch_size)
     seen = naive.smoothed(padded, sigma) if patch_size > 16 else padded
-    raw = raw_sift(seen.astype(np.float32), step, patch_size)
+    raw = raw_sift(seen.astype(np.float32), step, patch_size, FAINT_ROOTED)
     expected = np.array([naive.root_normalized(one.astype(float)) for one in raw.values])
     strong = np.linalg.norm(raw.values, axis=1) > 1e-3
     # Roots make much of rounding near 0, squares do not.
     np.testing.assert_allclose(found.values[strong] ** 2, expected[strong] ** 2, atol=1e-6)
     np.testing.assert_array_equal(found.x, raw.x)
     assert set(found.size) == {patch_size}
+
+
+@pytest.mark.parametrize(("patch_size", "step"), [(64, 8), (64, 7)])
+def test_rounding_in_flat_areas_is_not_enlarged(patch_size, step):
+    pixels = image(5, 160, 200)
+    pixels[:, 100:] = 0.7
+    found = RootSIFT((patch_size,), (step,)).describe(pixels)
+    # Patches whose last bins are flat, with room for smoothing, and the first ones are not.
+    half = patch_size / 8
+    chosen = (found.x + half > 108) & (found.x - half < 100) & (abs(found.y - 80) < 40)
+    values = found.values[chosen].reshape(-1, 4, 4, 8)
+    assert len(values) > 5
+    assert values[:, 0].max() > 0.1
+    assert values[:, 3].max() < 1e-6
 
 
 def test_presets_share_bins():

@@ -11,7 +11,7 @@ from .. import config
 from .._support.loops import compiled, reciprocal
 from .base import Descriptor, LocalDescriptors, PatchGrid, placed
 from .shared_bins import shares_bins, sum_bands
-from .sift import N_BINS, N_VALUES, check_grids, raw_sift
+from .sift import FAINT_ROOTED, N_BINS, N_VALUES, check_grids, raw_sift
 
 FLAT = np.float32(1e-6)
 
@@ -24,8 +24,9 @@ class RootSIFT(Descriptor):
 
     with d the descriptors of :func:`lrrspm.dense_sift` before normalization. Before
     patches of p > 16 pixels the image is smoothed with a Gaussian of standard
-    deviation :math:`0.6 \sqrt{p / 16}`. A patch whose d is
-    shorter than 0.001, which is rounding, becomes 0.
+    deviation :math:`0.6 \sqrt{p / 16}`. Roots enlarge what is rounding in flat areas, so
+    there gradients g shorter than :math:`10^{-6}` count :math:`(|g| / 10^{-6})^8` as
+    much, and a patch whose d is shorter than 0.001 becomes 0.
 
     Parameters
     ----------
@@ -113,7 +114,9 @@ def _describe_plane(
     if grid.size > 16:
         plane = smoothed(plane, 0.6 * (grid.size / 16) ** 0.5)
     if not shares_bins(grid.step, grid.size):
-        values[:, first : first + N_VALUES] = raw_sift(plane, grid.step, grid.size).values
+        values[:, first : first + N_VALUES] = raw_sift(
+            plane, grid.step, grid.size, FAINT_ROOTED
+        ).values
         _root_normalize(values, 0, len(values), first)
         return
     bands, down, across = sum_bands(plane, grid)

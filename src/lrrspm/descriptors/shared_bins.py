@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._support.loops import compiled
 from .base import PatchGrid
-from .sift import N_BINS, N_ORIENTATIONS, TAPS, bin_weights, orientation_row
+from .sift import FAINT_ROOTED, N_BINS, N_ORIENTATIONS, TAPS, bin_weights, orientation_row
 
 
 class Axis(NamedTuple):
@@ -239,7 +239,7 @@ def _sum_bands(
             first, last = max(0, -row), min(n, height - row)
             ready = max(ready, row + first)
             while ready < row + last:
-                orientation_row(image, ready, smooth, slope, work, ring[ready % n])
+                orientation_row(image, ready, smooth, slope, FAINT_ROOTED, work, ring[ready % n])
                 ready += 1
             for t in range(first, last):
                 places[t] = ((row + t) % n) * 8 * width

@@ -16,6 +16,10 @@ _LARGEST_PATCH = 4096
 N_BINS = 4
 N_ORIENTATIONS = 8
 N_VALUES = N_BINS * N_BINS * N_ORIENTATIONS
+FAINT = np.float32(1e-30)
+"""Square of a gradient that is numerically flat: the floor keeps 0/0 out."""
+FAINT_ROOTED = np.float32(1e-12)
+"""The same for roots, which enlarge rounding: in flat areas it makes gradients of up to 1e-7."""
 
 
 class SIFT(Descriptor):
@@ -91,8 +95,13 @@ def dense_sift(
     return found
 
 
-def raw_sift(pixels: NDArray[np.float32], step: int, patch_size: int) -> LocalDescriptors:
-    """Compute the descriptors of :func:`dense_sift` before they are normalized."""
+def raw_sift(
+    pixels: NDArray[np.float32], step: int, patch_size: int, least: np.float32 = FAINT
+) -> LocalDescriptors:
+    """Compute the descriptors of :func:`dense_sift` before they are normalized.
+
+    Gradients whose square is below ``least`` fade.
+    """
     check_grid(step, patch_size)
     step, patch_size = int(step), int(patch_size)
     array = Descriptor.pad(pixels, patch_size)
@@ -101,7 +110,7 @@ def raw_sift(pixels: NDArray[np.float32], step: int, patch_size: int) -> LocalDe
     values = np.empty((ny * nx, N_VALUES), np.float32)
     smooth, slope = TAPS
     weights, first, last = bin_weights(patch_size)
-    _describe(array, step, left, top, nx, ny, smooth, slope, weights, first, last, values)
+    _describe(array, step, left, top, nx, ny, smooth, slope, least, weights, first, last, values)
     return grid.place(values)
 
 
@@ -156,17 +165,19 @@ def orientation_row(
     y: int,
     smooth: NDArray[np.float32],
     slope: NDArray[np.float32],
+    least: np.float32,
     work: NDArray[np.float32],
     maps: NDArray[np.float32],
 ) -> None:
     """Write the eight orientation maps of row y into maps (8, w).
 
-    60 operations and a division per pixel. One short loop per quantity, each over
-    contiguous rows: that is what LLVM's loop vectorizer takes. Work is (6, w + 4):
-    the last row, and two columns on both sides of the first two, must be 0.
+    Gradients whose square is below ``least`` fade. 60 operations and a division per
+    pixel. One short loop per quantity, each over contiguous rows: that is what LLVM's loop
+    vectorizer takes. Work is (6, w + 4): the last row, and two columns on both sides of
+    the first two, must be 0.
     """
     height, width = image.shape
-    zero, one, tiny = np.float32(0), np.float32(1), np.float32(1e-30)
+    zero, one = np.float32(0), np.float32(1)
     half = np.float32(np.sqrt(0.5))
     smoothed, sloped, ix, iy, inverse = work[0], work[1], work[2], work[3], work[4]
     outside = work[5]
@@ -193,8 +204,7 @@ def orientation_row(
             g1 * (sloped[x + 1] + sloped[x + 3]) + g2 * sloped[x + 2]
         )
     for x in range(width):
-        # A gradient below 1e-15 is numerically flat; the floor keeps 0/0 out.
-        inverse[x] = one / max(ix[x] * ix[x] + iy[x] * iy[x], tiny)
+        inverse[x] = one / max(ix[x] * ix[x] + iy[x] * iy[x], least)
     for a in range(4):
         if a == 0:
             c, s = one, zero
@@ -224,6 +234,7 @@ def _describe(
     ny: int,
     smooth: NDArray[np.float32],
     slope: NDArray[np.float32],
+    least: np.float32,
     weights: NDArray[np.float32],
     first: NDArray[np.int64],
     last: NDArray[np.int64],
@@ -253,7 +264,7 @@ def _describe(
         corner = top + gy * step
         ready = max(ready, corner)
         while ready < corner + patch_size:
-            orientation_row(image, ready, smooth, slope, work, ring[ready % patch_size])
+            orientation_row(image, ready, smooth, slope, least, work, ring[ready % patch_size])
             ready += 1
         for ybin in range(4):
             flat[:] = 0

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ..descriptors.lbp import BINS, LEAST, N_PATTERNS
 from ..descriptors.root_sift import FLAT
-from ..descriptors.sift import TAPS, bin_weights
+from ..descriptors.sift import FAINT, FAINT_ROOTED, TAPS, bin_weights
 from .device import launched_there
 
 _PIXELS = 128
@@ -32,7 +32,8 @@ def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
     maps = plane.new_empty((images, height, width, 8))
     grid: tuple[int, ...] = (triton.cdiv(height * width, _PIXELS), images)
     (g0, g1, g2, _, _), (d0, d1, _, _, _) = (taps.tolist() for taps in TAPS)
-    _orientations[grid](plane, maps, height, width, g0, g1, g2, d0, d1, _PIXELS)
+    least = (FAINT_ROOTED if root else FAINT).item()
+    _orientations[grid](plane, maps, height, width, g0, g1, g2, d0, d1, least, _PIXELS)
     weights = _weights(size, plane.device)
     rows = plane.new_empty((images, ny, width, 32))
     grid = (triton.cdiv(8 * width, _SUMS), ny, images)
@@ -52,7 +53,7 @@ def _weights(size: int, device: torch.device) -> torch.Tensor:
 
 
 @triton.jit
-def _orientations(plane, maps, height, width, g0, g1, g2, d0, d1, PIXELS: tl.constexpr):
+def _orientations(plane, maps, height, width, g0, g1, g2, d0, d1, least, PIXELS: tl.constexpr):
     """Eight maps per pixel: 25 reads, most of them from cache, and 8 writes."""
     image = tl.program_id(1).to(tl.int64)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
@@ -74,7 +75,7 @@ def _orientations(plane, maps, height, width, g0, g1, g2, d0, d1, PIXELS: tl.con
             slope = d0 if t == 0 or t == 4 else d1
             total = g0 * (a + e) + g1 * (b + d) + g2 * c
             iy += total * (slope if t < 2 else -slope)
-    inverse = 1.0 / tl.maximum(ix * ix + iy * iy, 1e-30)
+    inverse = 1.0 / tl.maximum(ix * ix + iy * iy, least)
     direction = tl.arange(0, 8)
     half = 0.7071067811865476
     even = direction % 2 == 0

@@ -9,7 +9,7 @@ import torch
 
 from ..descriptors import SIFT, OpponentSIFT, RootSIFT
 from ..descriptors.root_sift import FLAT, gaussian_taps
-from ..descriptors.sift import N_BINS, TAPS, bin_weights
+from ..descriptors.sift import FAINT, FAINT_ROOTED, N_BINS, TAPS, bin_weights
 from .batches import Batch, Grids
 
 _REACH = 2  # of the derivative filters
@@ -78,17 +78,17 @@ def _describe(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Te
         from .kernels import sift
 
         return sift(plane, size, step, root)
-    maps = orientations(plane)
+    maps = orientations(plane, root)
     values = bin_maps(maps, size, step)
     return normalize_root(values) if root else normalize(values)
 
 
-def orientations(plane: torch.Tensor) -> torch.Tensor:
+def orientations(plane: torch.Tensor, root: bool = False) -> torch.Tensor:
     """Return the eight orientation maps, (B, 8, h, w), of planes (B, h + 4, w + 4)."""
     smooth = TAPS[0].tolist()
     ix = _differentiate(_correlate(plane, smooth, 1), 2)
     iy = _correlate(_differentiate(plane, 1), smooth, 2)
-    inverse = 1 / (ix * ix + iy * iy).clamp_min(1e-30)
+    inverse = 1 / (ix * ix + iy * iy).clamp_min(float(FAINT_ROOTED if root else FAINT))
     maps = []
     for c, s in zip(COSINES, SINES, strict=True):
         p = c * ix + s * iy
