@@ -110,7 +110,7 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
             if not 0 < os.fstat(file.fileno()).st_size <= MAX_BYTES:
                 return None
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # an address that is refused
         if machine_fault(error):
             raise
         return None

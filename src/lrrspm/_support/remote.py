@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeGuard, TypeVar
-from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
@@ -20,8 +19,8 @@ TRIES, PAUSE = 4, 0.5
 """Attempts to reach a file, and seconds after the first; each later pause is twice as long."""
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-# A password may hold slashes; digits alone are a port.
-_USER = re.compile(r"://(?:[^/\s@]*|[^/\s@:]*:(?!\d+/)[^\s@]*)@")
+# After a colon before the first slash, all up to the last @ may be a password.
+_USER = re.compile(r"://(?:[^/\s:]*:\S*|[^/\s]*)@")
 _QUERY = re.compile(r"([a-z][a-z0-9+.-]+://[^\s?'\"]+)\?[^\s'\"]*", re.IGNORECASE)
 _INSTALL = "pip install 'lrrspm[cloud]'"
 _PIECE = 2**24
@@ -58,13 +57,15 @@ def without_secrets(text: str) -> str:
 def check_address(address: str) -> str:
     """Return an address without a slash at its end; refuse one with a user or a query.
 
-    A file of this machine is refused too: a path is checked more carefully.
+    So names may hold ``@``, but none with a question mark is taken, nor one with ``@`` where
+    there is a port: digits and a slash may begin a password as well. A file of this machine is
+    refused too: a path is checked more carefully.
     """
     scheme, _, rest = address.partition("://")
     scheme, host = scheme.lower(), rest.partition("/")[0]
     port = host.rpartition(":")[2] if ":" in host else "0"
-    query = urlsplit(address).query
-    if "@" in host or not port.isdecimal() or "=" in query or (query and scheme[:4] == "http"):
+    user = "@" in (rest if ":" in host else host)
+    if user or not port.isdecimal() or "?" in rest:
         raise ValueError(
             f"{without_secrets(address)}: a user, password or query does not belong in an address; "
             "give credentials in the configuration of fsspec or in environment variables"
@@ -117,7 +118,7 @@ def remote_signature(address: str) -> tuple[int, ...]:
     try:
         files, path = _filesystem(check_address(address))
         key = str(_retried(address, lambda: files.ukey(path)))
-    except OSError:
+    except (OSError, ValueError):  # an address that is refused
         return ()
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"),)
 
@@ -274,19 +275,21 @@ def _filesystem(address: str) -> tuple[Any, str]:
     except ImportError:
         raise UnavailableError(f"{address}: needs fsspec: {_INSTALL}") from None
     try:
-        return url_to_fs(address)
+        # Some connect already here. An unknown kind of address is a ValueError.
+        found: tuple[Any, str] = _retried(
+            address, lambda: url_to_fs(address), (*_FINAL, ValueError)
+        )
     except ImportError as error:  # of the package for this kind of address
-        raise UnavailableError(f"{address}: {error}") from None
-    except ValueError as error:
-        raise RemoteError(f"{without_secrets(str(error))}") from None
+        raise UnavailableError(f"{address}: {without_secrets(str(error))}") from None
+    return found
 
 
-def _retried(address: str, call: Callable[[], T]) -> T:
+def _retried(address: str, call: Callable[[], T], final: tuple[type[Exception], ...] = _FINAL) -> T:
     """Call something that reaches out, again after a pause if it fails for now."""
     for attempt in range(1, TRIES + 1):
         try:
             return call()
-        except _FINAL as error:
+        except final as error:
             if isinstance(error, FileNotFoundError):
                 raise
             raise RemoteError(without_secrets(str(error)) or type(error).__name__) from None
