@@ -129,6 +129,40 @@ def test_a_replaced_file_has_another_signature(store):
     assert file_signature("memory://images/dots/00.png") != before
 
 
+class Listed(MemoryFileSystem):
+    """A store that answers from its last listing, as s3fs does."""
+
+    protocol = "listed"
+    listing: dict[str, dict[str, dict]] = {}  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("listed://", "memory://"))
+
+    def find(self, path, *rest, **named):
+        for name, about in super().find(path, detail=True).items():
+            self.listing.setdefault(self._parent(name), {})[name] = about
+        return super().find(path, *rest, **named)
+
+    def info(self, path, **named):
+        path = self._strip_protocol(path)
+        listed = self.listing.get(self._parent(path), {})
+        return listed.get(path) or super().info(path, **named)
+
+    def invalidate_cache(self, path=None):
+        self.listing.pop(path, None)
+
+
+def test_a_replaced_file_that_was_listed_has_another_signature(store):
+    fsspec.register_implementation("listed", Listed, clobber=True)
+    path = find_images("listed://images")[0][0]
+    before = file_signature(path)
+    assert file_signature(path) == before
+    find_images("listed://images")
+    store.pipe("/images/across/00.png", b"another")
+    assert file_signature(path) != before
+
+
 @pytest.mark.parametrize(
     "address",
     ["s3://key:secret@bucket/images", "https://host/images?sig=secret", "https://token@host/images",

@@ -117,6 +117,7 @@ def remote_signature(address: str) -> tuple[int, ...]:
     """Return what changes with a remote file, as far as its store tells; () if there is none."""
     try:
         files, path = _filesystem(check_address(address))
+        files.invalidate_cache(files._parent(path))  # a listing may be of long ago
         key = str(_retried(address, lambda: files.ukey(path)))
     except (OSError, ValueError):  # an address that is refused
         return ()
