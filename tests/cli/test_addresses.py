@@ -127,7 +127,7 @@ def test_predict_resumes_after_a_kill(
 
     def stop(self, rows):
         if len(seen) == 2:  # killed; a store without whole objects keeps half of the third block
-            half = f"{self._folder}/{self._hidden}.{self._rows:012}.part"
+            half = f"{self._folder}{self._hidden}.{self._rows:012}.part"
             remote.write_remote(half, b'"half a r')
             raise KeyboardInterrupt
         seen.append("")
