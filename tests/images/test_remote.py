@@ -133,7 +133,7 @@ class Listed(MemoryFileSystem):
     """A store that answers from its last listing, as s3fs does."""
 
     protocol = "listed"
-    listing: dict[str, dict[str, dict]] = {}  # noqa: RUF012
+    listing: dict[str, dict[str, dict[str, object]]] = {}  # noqa: RUF012
 
     @classmethod
     def _strip_protocol(cls, path):

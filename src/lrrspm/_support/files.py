@@ -137,7 +137,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write to a temporary name in the same folder, then rename.
 
-    An object store does the like: it shows a file when all of it is there.
+    An object store shows a file when all of it is there, without another name.
     """
     if is_remote(path):
         with naming(path):

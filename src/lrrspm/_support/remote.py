@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeGuard, TypeVar
@@ -124,27 +125,53 @@ def remote_signature(address: str) -> tuple[int, ...]:
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"),)
 
 
-def write_remote(address: str, content: bytes | bytearray, folders: int = 0) -> None:
+def write_remote(address: str, content: bytes, folders: int = 0) -> None:
     """Write a remote file whole, and make up to ``folders`` folders that it lies in.
 
-    Object stores show it when all of it is there, and have no folders to make. A bucket is
+    Others see it when all of it is there. Object stores have no folders to make. A bucket is
     never made.
     """
     files, path = _filesystem(check_address(address))
 
     def write() -> None:
         try:
-            files.pipe_file(path, content)
+            _put(files, path, content)
         except FileNotFoundError:
             parents = [path.rsplit("/", up)[0] for up in range(folders, 0, -1)]
+            # In an object store a name without a slash is a bucket.
+            parents = [parent for parent in parents if "/" in parent]
             if not parents:
                 raise
             for parent in parents:
                 with contextlib.suppress(FileExistsError):
                     files.mkdir(parent, create_parents=False)
-            files.pipe_file(path, content)
+            _put(files, path, content)
 
     _retried(address, write)
+
+
+def _put(files: Any, path: str, content: bytes) -> None:
+    """Write a file at once; by way of a hidden name where others would see it grow."""
+    from fsspec import AbstractFileSystem
+
+    # What has no way of its own to write a whole file opens it, and writes in place.
+    if getattr(files.pipe_file, "__func__", None) is not AbstractFileSystem.pipe_file:
+        files.pipe_file(path, content)
+        return
+    hidden = f"{path[: path.rfind('/') + 1]}.{secrets.token_hex(8)}.part"
+    try:
+        files.pipe_file(hidden, content)
+        with contextlib.suppress(Exception):
+            files.mv(hidden, path)
+        # Not every store renames over a file, nor says that it did not.
+        if _about(files, hidden) is not None:
+            with contextlib.suppress(FileNotFoundError):
+                files.rm_file(path)
+            files.mv(hidden, path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            files.rm_file(hidden)
+        raise
 
 
 def read_starts(address: str, names: Sequence[str], n: int) -> list[bytes | OSError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -80,10 +81,10 @@ class Shard(NamedTuple):
         Raises ValueError where a value is not finite.
         """
         if is_remote(self.path):
-            content = bytearray(self.nbytes)
-            written = self._fill(_Memory(content), blocks)
+            content = io.BytesIO(bytes(self.nbytes))  # whose value is taken without a copy
+            written = self._fill(content, blocks)
             if written == len(self):
-                write_remote(self.path, content, folders=1)
+                write_remote(self.path, content.getvalue(), folders=2)
             return written
         path = Path(self.path)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
@@ -153,20 +154,6 @@ class Shard(NamedTuple):
     def _check(self, found: int | None, expected: int) -> None:
         if found != expected:
             raise ShardError(errno.EIO, "vectors on disk are cut short; train again", self.path)
-
-
-class _Memory:
-    """A file of a fixed size in memory."""
-
-    def __init__(self, content: bytearray) -> None:
-        self._content, self._place = memoryview(content), 0
-
-    def seek(self, place: int) -> None:
-        self._place = place
-
-    def write(self, content: memoryview) -> None:
-        flat = content.cast("B")
-        self._content[self._place : self._place + len(flat)] = flat
 
 
 class _Remote:
