@@ -12,6 +12,7 @@ from lrrspm._support.remote import RemoteError, list_folder, write_remote
 from lrrspm.cache import FeatureStore, StoreError, clear
 from lrrspm.cache.shelf import SHARD, Form
 from lrrspm.cli import app
+from tests.buckets import Strict
 from tests.cache.stores import counts, model_bytes, small
 from tests.conftest import replace_reader
 
@@ -180,31 +181,9 @@ def test_what_cannot_be_a_store(bucket, monkeypatch):
         clear("memory://bucket/other")
 
 
-def test_folders_are_made_below_what_was_given_alone(tmp_path, monkeypatch):
-    class Strict(MemoryFileSystem):
-        """Files need a folder, as over SFTP."""
-
-        protocol = "strict"
-        made = {"/home"}  # noqa: RUF012
-
-        @classmethod
-        def _strip_protocol(cls, path):
-            return super()._strip_protocol(path.replace("strict://", "memory://"))
-
-        def pipe_file(self, path, value, **named):
-            if path.rpartition("/")[0] not in self.made:
-                raise FileNotFoundError(path)
-            return super().pipe_file(path, value, **named)
-
-        def mkdir(self, path, create_parents=True, **named):
-            assert not create_parents
-            if path in self.made:
-                raise FileExistsError(path)
-            if path.rpartition("/")[0] not in self.made:
-                raise FileNotFoundError(path)
-            self.made.add(path)
-
+def test_folders_are_made_below_what_was_given_alone(bucket, monkeypatch):
     fsspec.register_implementation("strict", Strict, clobber=True)
+    monkeypatch.setattr(Strict, "made", {"/home"})
     monkeypatch.setattr(remote, "PAUSE", 0.0)
     shelf = FeatureStore("strict://home/store").shelf("vectors", {"x": 1}, ANY)
     shelf.put("a", np.ones(3))
@@ -214,7 +193,6 @@ def test_folders_are_made_below_what_was_given_alone(tmp_path, monkeypatch):
         FeatureStore("strict://elsewhere/store")
     with pytest.raises((RemoteError, FileNotFoundError)):
         write_remote("strict://home/new/file", b"")
-    Strict.store.clear()
 
 
 def test_the_command_line(image_folder, tmp_path, bucket, monkeypatch):

@@ -4,6 +4,7 @@ import hashlib
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -64,9 +65,9 @@ class Opened:
             monkeypatch.setattr(Shard, name, self._counting(getattr(Shard, name)))
 
     def _counting(self, function):
-        def counted(*arguments, **named):
-            self.count += 1
-            return function(*arguments, **named)
+        def counted(shard, *arguments, **named):
+            self.count += shard.columns > 1  # a single number is there to try the folder out
+            return function(shard, *arguments, **named)
 
         return counted
 
@@ -153,8 +154,6 @@ def test_a_folder_that_is_not_shared_is_noticed(two, tmp_path):
     with open_engine(1, two.engine) as engine:
         workers = engine.executor
         assert isinstance(workers, WorkersOfDask)
-        assert workers.sees(str(tmp_path))
-        assert not workers.sees(str(tmp_path / "nowhere"))
         features = fitted(tmp_path)
         with open_shards(features, 3, engine, FeatureStore(None)) as shards:
             assert not shards.apart
@@ -166,6 +165,37 @@ def test_a_folder_that_is_not_shared_is_noticed(two, tmp_path):
         engine = Engine(None, strange)
         with open_shards(features, 3, engine, FeatureStore(tmp_path / "store")) as shards:
             assert not shards.apart
+
+
+class Workers(ThreadPoolExecutor):
+    """Workers that see the folder; ``write`` is what happens when they write there."""
+
+    map_chunks = None  # as engines that compute elsewhere have it
+
+    def __init__(self, write):
+        super().__init__(1)
+        self.write = write
+
+    def everywhere(self, function, *arguments):
+        with patch.object(Shard, "write", self.write):
+            return [function(*arguments)]
+
+
+def refuse(shard, blocks):
+    raise PermissionError(shard.path)
+
+
+def write_elsewhere(shard, blocks):
+    return len(shard)
+
+
+@pytest.mark.parametrize("write", [Shard.write, refuse, write_elsewhere])
+def test_a_folder_that_cannot_be_written_to_is_noticed(tmp_path, write):
+    engine, store = Engine(None, Workers(write)), FeatureStore(tmp_path / "store")
+    with open_shards(fitted(tmp_path), 3, engine, store) as shards:
+        assert shards.apart == (write is Shard.write)
+        assert (shards.spread is not None) == (write is Shard.write)
+    assert list((tmp_path / "store" / ".training").iterdir()) == []
 
 
 def fitted(folder):

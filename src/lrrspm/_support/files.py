@@ -84,16 +84,6 @@ def file_signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
-def file_exists(path: str) -> bool:
-    """Return True where there is something under a path, or a file that can be reached."""
-    if not is_remote(path):
-        return os.path.exists(path)
-    try:
-        return remote_size(path) is not None
-    except (OSError, ImportError):
-        return False
-
-
 def file_digest(path: str | os.PathLike[str]) -> str | None:
     """Return the SHA-256 of a file that may be an image; None for others and unreadable ones.
 

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .._support.files import absolute_paths, file_exists
+from .._support.files import absolute_paths
 from .._support.parallel import single_blas_thread
 from .._support.text import plural
 from ..cache import makers
@@ -156,9 +156,9 @@ class Cluster(Executor):
         """Compute something else on a worker; returns a future of Dask."""
         return self._client.submit(function, *args, **named, pure=False)
 
-    def sees(self, path: str) -> bool:
-        """True if every worker finds a file under this path or address."""
-        return all(self._client.run(file_exists, path).values())
+    def everywhere(self, function: Callable[..., R], *args: Any) -> list[R]:
+        """Call a function on every worker."""
+        return list(self._client.run(function, *args).values())
 
     def map_chunks(
         self,
