@@ -1,8 +1,6 @@
 """Training on more vectors than memory: workers write and read them, the driver has sums."""
 
 import hashlib
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
 
@@ -20,7 +18,7 @@ from lrrspm.pipeline.cluster import Cluster as WorkersOfDask
 from lrrspm.pipeline.spreading import fill_shards, open_shards
 
 from .. import buckets
-from .clusters import Cluster
+from .clusters import Cluster, die_at_a_shard
 
 pytestmark = pytest.mark.network
 
@@ -127,27 +125,22 @@ def test_processes_write_the_shards(image_folder, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("beyond_memory")
 def test_workers_may_die_while_shards_are_read(two, image_folder, tmp_path):
+    from distributed import Client
+
     expected = train(image_folder, tmp_path / "model")
-    done, killed = threading.Event(), []
-
-    def kill():
-        while not (tmp_path / "s" / ".training").is_dir() and not done.is_set():
-            time.sleep(0.05)
-        time.sleep(0.5)
-        victim = two.workers[0]
-        killed.append(victim.pid)
-        two.kill(victim)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+    token = tmp_path / "token"
+    token.touch()
+    with Client(two.address, set_as_default=False) as client:
+        client.run(die_at_a_shard, str(token))
     try:
         found = train(image_folder, tmp_path / "model", engine=two.engine, cache=tmp_path / "s")
+        dead = [worker for worker in two.workers if worker.poll() is not None]
     finally:
-        done.set()
-        killer.join()
+        two.workers = [worker for worker in two.workers if worker.poll() is None]
         two.start_workers(2 - len(two.workers))
-    assert killed
     assert found == expected
+    assert not token.exists()
+    assert len(dead) == 1
 
 
 def test_a_folder_that_is_not_shared_is_noticed(two, tmp_path):
