@@ -1,4 +1,4 @@
-"""An object store that several processes reach, ``bucket://``: objects are files of a folder."""
+"""Stores: ``bucket://``, whose objects are files that several processes reach; ``strict://``."""
 
 import os
 import secrets
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 ROOT = "LRRSPM_TEST_BUCKET"
 
@@ -31,6 +32,30 @@ class Bucket(LocalFileSystem):
     def cat_file(self, path, version_id=None, start=None, end=None, **named):
         assert version_id is None  # where s3fs has this argument
         return super().cat_file(path, start=start, end=end, **named)
+
+
+class Strict(MemoryFileSystem):
+    """Files need a folder, as over SFTP."""
+
+    protocol = "strict"
+    made = {"/home"}  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("strict://", "memory://"))
+
+    def pipe_file(self, path, value, **named):
+        if path.rpartition("/")[0] not in self.made:
+            raise FileNotFoundError(path)
+        return super().pipe_file(path, value, **named)
+
+    def mkdir(self, path, create_parents=True, **named):
+        assert not create_parents
+        if path in self.made:
+            raise FileExistsError(path)
+        if path.rpartition("/")[0] not in self.made:
+            raise FileNotFoundError(path)
+        self.made.add(path)
 
 
 def serve(root):

@@ -12,6 +12,8 @@ from lrrspm._support.remote import RemoteError, list_folder, write_remote
 from lrrspm.cache import FeatureStore, StoreError, clear
 from lrrspm.cache.shelf import SHARD, Form
 from lrrspm.cli import app
+from lrrspm.pipeline.streaming import worker_store
+from tests.buckets import Strict
 from tests.cache.stores import counts, model_bytes, small
 from tests.conftest import replace_reader
 
@@ -33,10 +35,14 @@ def objects(files, kind="*"):
 
 
 class Failing(MemoryFileSystem):
-    """An object store that answers 503 to what is listed in ``refused``, or to some of it."""
+    """An object store that answers 503 to what is listed in ``refused``, or to some of it.
+
+    And only to paths that hold what ``where`` says.
+    """
 
     protocol = "failing"
     refused = ()
+    where = ""
     failures = 10**9
     asked = 0
 
@@ -44,23 +50,27 @@ class Failing(MemoryFileSystem):
     def _strip_protocol(cls, path):
         return super()._strip_protocol(path.replace("failing://", "memory://"))
 
-    def _ask(self, verb):
-        if verb in self.refused:
+    def _ask(self, verb, path):
+        if verb in self.refused and self.where in path:
             Failing.asked += 1
             if Failing.asked <= self.failures:
                 raise OSError("503 Slow Down: https://me:secret@host/bucket?sig=abc")
 
-    def pipe_file(self, *given, **named):
-        self._ask("write")
-        return super().pipe_file(*given, **named)
+    def ls(self, path, *given, **named):
+        self._ask("list", path)
+        return super().ls(path, *given, **named)
 
-    def cat_file(self, *given, **named):
-        self._ask("read")
-        return super().cat_file(*given, **named)
+    def pipe_file(self, path, *given, **named):
+        self._ask("write", path)
+        return super().pipe_file(path, *given, **named)
+
+    def cat_file(self, path, *given, **named):
+        self._ask("read", path)
+        return super().cat_file(path, *given, **named)
 
     def open(self, path, mode="rb", *given, **named):
         if mode == "rb":
-            self._ask("read")
+            self._ask("read", path)
         return super().open(path, mode, *given, **named)
 
 
@@ -154,17 +164,51 @@ def test_a_store_that_stops_taking_objects_is_said_once(image_folder, failing, m
     assert "secret" not in str(caught[0].message)
 
 
-def test_objects_that_cannot_be_read_are_computed_again(image_folder, failing, monkeypatch):
+def test_objects_that_cannot_be_read_are_computed_again(image_folder, failing, reads, monkeypatch):
     paths, _ = find_images(image_folder)
-    expected = small("failing://bucket/store").fit(paths).transform(paths)
-    store = FeatureStore("failing://bucket/store")
+    features = small("failing://bucket/store").fit(paths)
+    expected = features.transform(paths)
     monkeypatch.setattr(failing, "refused", ("read",))
-    shelf = small("failing://bucket/store")
+    monkeypatch.setattr(failing, "where", "/vectors/")
+    reads.clear()
+    with pytest.warns(UserWarning, match="cannot be read .*503.* computed again"):
+        np.testing.assert_array_equal(features.transform(paths), expected)
+    assert len(reads) == len(paths)
+    monkeypatch.setattr(failing, "refused", ())  # they are still there
+    reads.clear()
+    np.testing.assert_array_equal(features.transform(paths), expected)
+    assert reads == []
+
+
+def test_an_object_that_can_no_longer_be_read(failing, monkeypatch):
+    shelf = FeatureStore("failing://bucket/store").shelf("vectors", {"x": 1}, ANY)
+    shelf.put("a", np.ones(3))
+    shelf.flush()
+    monkeypatch.setattr(failing, "refused", ("read",))
+    with pytest.warns(UserWarning, match="cannot be read .*503"):
+        assert list(shelf.fetch(["a"])) == []
     with pytest.raises(StoreError, match="503"):
-        shelf.fit(paths)
-    assert store.active
+        FeatureStore("failing://bucket/store")
+
+
+def test_a_store_that_does_not_list_is_said_once(image_folder, failing, monkeypatch):
+    paths, _ = find_images(image_folder)
+    features = small("failing://bucket/store").fit(paths)
+    expected = features.transform(paths)
+    monkeypatch.setattr(failing, "refused", ("list",))
+    monkeypatch.setattr(failing, "where", "/vectors/")
+    with pytest.warns(UserWarning, match="cannot list .*503.*going on without") as caught:
+        np.testing.assert_array_equal(features.transform(paths), expected)
+    assert len(caught) == 1
+
+
+def test_a_worker_that_cannot_open_the_store_goes_on(image_folder, failing, monkeypatch):
+    monkeypatch.setattr(failing, "refused", ("list",))
+    store = worker_store("failing://bucket/store")
+    assert not store.active
+    assert "503" in str(store.trouble)
     monkeypatch.setattr(failing, "refused", ())
-    np.testing.assert_array_equal(shelf.fit(paths).transform(paths), expected)
+    assert worker_store("failing://bucket/store").active
 
 
 def test_what_cannot_be_a_store(bucket, monkeypatch):
@@ -180,31 +224,9 @@ def test_what_cannot_be_a_store(bucket, monkeypatch):
         clear("memory://bucket/other")
 
 
-def test_folders_are_made_below_what_was_given_alone(tmp_path, monkeypatch):
-    class Strict(MemoryFileSystem):
-        """Files need a folder, as over SFTP."""
-
-        protocol = "strict"
-        made = {"/home"}  # noqa: RUF012
-
-        @classmethod
-        def _strip_protocol(cls, path):
-            return super()._strip_protocol(path.replace("strict://", "memory://"))
-
-        def pipe_file(self, path, value, **named):
-            if path.rpartition("/")[0] not in self.made:
-                raise FileNotFoundError(path)
-            return super().pipe_file(path, value, **named)
-
-        def mkdir(self, path, create_parents=True, **named):
-            assert not create_parents
-            if path in self.made:
-                raise FileExistsError(path)
-            if path.rpartition("/")[0] not in self.made:
-                raise FileNotFoundError(path)
-            self.made.add(path)
-
+def test_folders_are_made_below_what_was_given_alone(bucket, monkeypatch):
     fsspec.register_implementation("strict", Strict, clobber=True)
+    monkeypatch.setattr(Strict, "made", {"/home"})
     monkeypatch.setattr(remote, "PAUSE", 0.0)
     shelf = FeatureStore("strict://home/store").shelf("vectors", {"x": 1}, ANY)
     shelf.put("a", np.ones(3))
@@ -214,7 +236,6 @@ def test_folders_are_made_below_what_was_given_alone(tmp_path, monkeypatch):
         FeatureStore("strict://elsewhere/store")
     with pytest.raises((RemoteError, FileNotFoundError)):
         write_remote("strict://home/new/file", b"")
-    Strict.store.clear()
 
 
 def test_the_command_line(image_folder, tmp_path, bucket, monkeypatch):
@@ -237,7 +258,10 @@ def test_the_command_line(image_folder, tmp_path, bucket, monkeypatch):
     assert again.exit_code == 0, again.output
     assert (tmp_path / "m").read_bytes() == bytes_
     assert run(app, ["cache", "clear", ADDRESS]).exit_code == 0
-    assert list_folder(ADDRESS) == {"lrrspm-store.json": 14} or not objects(bucket)
+    assert objects(bucket) == []
+    assert [path for path, size in list_folder(ADDRESS).items() if size is not None] == [
+        "lrrspm-store.json"
+    ]
     refused = run(app, ["cache", "info", "memory://nowhere"])
     assert refused.exit_code == 1
     assert "not a feature store" in refused.output

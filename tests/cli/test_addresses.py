@@ -127,7 +127,7 @@ def test_predict_resumes_after_a_kill(
 
     def stop(self, rows):
         if len(seen) == 2:  # killed; a store without whole objects keeps half of the third block
-            half = f"{self._folder}/{self._hidden}.{self._rows:012}.part"
+            half = f"{self._folder}{self._hidden}.{self._rows:012}.part"
             remote.write_remote(half, b'"half a r')
             raise KeyboardInterrupt
         seen.append("")
@@ -217,7 +217,7 @@ def test_inputs_are_not_replaced(bucket, model_path, image_folder):
 @pytest.mark.parametrize(
     "address",
     ["s3://key:secret@bucket/m.csv", "https://host/m.csv?sig=secret", "s3://b/m.csv?key=secret",
-     "s3://key:a/secret@bucket/m.csv"],
+     "s3://key:a/secret@bucket/m.csv", "s3://key:12/secret@bucket/m.csv"],
 )  # fmt: skip
 def test_credentials_are_refused(address, image_folder, model_path):
     page = address.replace(".csv", ".html")

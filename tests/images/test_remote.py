@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from lrrspm import ImageClassifier, LRREncoder, find_images, read_image
 from lrrspm._support import remote
-from lrrspm._support.files import file_digest, file_signature
-from lrrspm._support.remote import check_address
+from lrrspm._support.files import check_target, file_digest, file_signature
+from lrrspm._support.remote import check_address, read_range, without_secrets
 from lrrspm.cli import app
 from lrrspm.images import ImageError, TooLargeError, audit, expand_paths
 
@@ -129,10 +129,45 @@ def test_a_replaced_file_has_another_signature(store):
     assert file_signature("memory://images/dots/00.png") != before
 
 
+class Listed(MemoryFileSystem):
+    """A store that answers from its last listing, as s3fs does."""
+
+    protocol = "listed"
+    listing: dict[str, dict[str, dict[str, object]]] = {}  # noqa: RUF012
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("listed://", "memory://"))
+
+    def find(self, path, *rest, **named):
+        for name, about in super().find(path, detail=True).items():
+            self.listing.setdefault(self._parent(name), {})[name] = about
+        return super().find(path, *rest, **named)
+
+    def info(self, path, **named):
+        path = self._strip_protocol(path)
+        listed = self.listing.get(self._parent(path), {})
+        return listed.get(path) or super().info(path, **named)
+
+    def invalidate_cache(self, path=None):
+        self.listing.pop(path, None)
+
+
+def test_a_replaced_file_that_was_listed_has_another_signature(store):
+    fsspec.register_implementation("listed", Listed, clobber=True)
+    path = find_images("listed://images")[0][0]
+    before = file_signature(path)
+    assert file_signature(path) == before
+    find_images("listed://images")
+    store.pipe("/images/across/00.png", b"another")
+    assert file_signature(path) != before
+
+
 @pytest.mark.parametrize(
     "address",
     ["s3://key:secret@bucket/images", "https://host/images?sig=secret", "https://token@host/images",
-     "az://bucket/images?sig=secret", "s3://key:sec/ret@bucket/images"],
+     "az://bucket/images?sig=secret", "s3://key:sec/ret@bucket/images", "s3://bucket/images?secret",
+     "s3://key:12/secret@bucket/images", "s3://key:p@secret@bucket", "s3://key:p@s/secret@bucket"],
 )  # fmt: skip
 def test_credentials_are_refused(address, tmp_path):
     table = tmp_path / "table.csv"
@@ -150,6 +185,50 @@ def test_credentials_are_refused(address, tmp_path):
             text = result.output
         assert "secret" not in text
     assert "secret" not in str(failure.value)
+    assert file_signature(f"{address}/1.jpg") == ()
+    assert file_digest(f"{address}/1.jpg") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("s3://key:p@ss@bucket", "s3://bucket"), ("s3://key:p@s/s@bucket/a", "s3://bucket/a"),
+     ("503: s3://key:12/s@bucket", "503: s3://bucket"), ("s3://bucket/a@b", "s3://bucket/a@b"),
+     ("no host:80/a at https://host:80/a b@c", "no host:80/a at https://host:80/a b@c")],
+)  # fmt: skip
+def test_secrets_are_removed_from_texts(text, expected):
+    assert without_secrets(text) == expected
+
+
+class NoConnection(MemoryFileSystem):
+    """A store that connects when it is made, and fails as often as ``failures`` says."""
+
+    protocol = "unreached"
+    cachable = False
+    failures = 0
+    asked = 0
+
+    def __init__(self, **named):
+        NoConnection.asked += 1
+        if self.asked <= self.failures:
+            raise RuntimeError("no answer from https://me:secret@host/x?sig=abc")
+        super().__init__(**named)
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("unreached://", "memory://"))
+
+
+def test_connecting_is_tried_again(store, monkeypatch):
+    fsspec.register_implementation("unreached", NoConnection, clobber=True)
+    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(NoConnection, "failures", remote.TRIES - 1)
+    assert len(read_range("unreached://images/dots/00.png", 0, 10)) == 10
+    monkeypatch.setattr(NoConnection, "failures", 10**9)
+    monkeypatch.setattr(NoConnection, "asked", 0)
+    for function, error in ((read_image, ImageError), (check_target, OSError)):
+        with pytest.raises(error, match=r"no answer from https://host/x \(tried 4") as failure:
+            function("unreached://images/dots/00.png")
+        assert "secret" not in str(failure.value)
 
 
 def test_missing_packages_are_named(monkeypatch):
@@ -161,7 +240,7 @@ def test_missing_packages_are_named(monkeypatch):
 @pytest.mark.parametrize(
     ("address", "expected"),
     [("memory://", "memory://"), ("S3://bucket/a/", "s3://bucket/a"),
-     ("hdfs://host:8020/a", "hdfs://host:8020/a")],
+     ("hdfs://host:8020/a", "hdfs://host:8020/a"), ("s3://bucket/a@b", "s3://bucket/a@b")],
 )  # fmt: skip
 def test_addresses_that_are_taken(address, expected):
     assert check_address(address) == expected

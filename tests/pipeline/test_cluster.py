@@ -79,6 +79,26 @@ def test_the_same_model_with_a_store(two, image_folder, tmp_path):
         assert hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == expected
 
 
+class Info:
+    """A client whose scheduler has 9 workers, and lists five unless asked for all."""
+
+    def __init__(self, named):
+        self.named = named
+
+    def scheduler_info(self, **named):
+        if not set(named) <= self.named:
+            raise TypeError(named)
+        most = 9 if named.get("n_workers") == -1 or not self.named else 5
+        return {"workers": {f"tcp://{i}": {} for i in range(most)}}
+
+
+@pytest.mark.parametrize("named", [set(), {"n_workers"}])
+def test_all_workers_are_known(named):
+    cluster = object.__new__(module.Cluster)
+    cluster._client = Info(named)  # type: ignore[assignment]
+    assert len(cluster._workers()) == 9
+
+
 def test_a_killed_worker_is_replaced_and_its_chunk_counted_once(two, tmp_path):
     notes = tmp_path / "notes"
     notes.touch()

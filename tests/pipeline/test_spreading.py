@@ -1,9 +1,8 @@
 """Training on more vectors than memory: workers write and read them, the driver has sums."""
 
 import hashlib
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from lrrspm.pipeline.cluster import Cluster as WorkersOfDask
 from lrrspm.pipeline.spreading import fill_shards, open_shards
 
 from .. import buckets
-from .clusters import Cluster
+from .clusters import Cluster, die_at_a_shard
 
 pytestmark = pytest.mark.network
 
@@ -64,9 +63,9 @@ class Opened:
             monkeypatch.setattr(Shard, name, self._counting(getattr(Shard, name)))
 
     def _counting(self, function):
-        def counted(*arguments, **named):
-            self.count += 1
-            return function(*arguments, **named)
+        def counted(shard, *arguments, **named):
+            self.count += shard.columns > 1  # a single number is there to try the folder out
+            return function(shard, *arguments, **named)
 
         return counted
 
@@ -126,35 +125,28 @@ def test_processes_write_the_shards(image_folder, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("beyond_memory")
 def test_workers_may_die_while_shards_are_read(two, image_folder, tmp_path):
+    from distributed import Client
+
     expected = train(image_folder, tmp_path / "model")
-    done, killed = threading.Event(), []
-
-    def kill():
-        while not (tmp_path / "s" / ".training").is_dir() and not done.is_set():
-            time.sleep(0.05)
-        time.sleep(0.5)
-        victim = two.workers[0]
-        killed.append(victim.pid)
-        two.kill(victim)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+    token = tmp_path / "token"
+    token.touch()
+    with Client(two.address, set_as_default=False) as client:
+        client.run(die_at_a_shard, str(token))
     try:
         found = train(image_folder, tmp_path / "model", engine=two.engine, cache=tmp_path / "s")
+        dead = [worker for worker in two.workers if worker.poll() is not None]
     finally:
-        done.set()
-        killer.join()
+        two.workers = [worker for worker in two.workers if worker.poll() is None]
         two.start_workers(2 - len(two.workers))
-    assert killed
     assert found == expected
+    assert not token.exists()
+    assert len(dead) == 1
 
 
 def test_a_folder_that_is_not_shared_is_noticed(two, tmp_path):
     with open_engine(1, two.engine) as engine:
         workers = engine.executor
         assert isinstance(workers, WorkersOfDask)
-        assert workers.sees(str(tmp_path))
-        assert not workers.sees(str(tmp_path / "nowhere"))
         features = fitted(tmp_path)
         with open_shards(features, 3, engine, FeatureStore(None)) as shards:
             assert not shards.apart
@@ -166,6 +158,37 @@ def test_a_folder_that_is_not_shared_is_noticed(two, tmp_path):
         engine = Engine(None, strange)
         with open_shards(features, 3, engine, FeatureStore(tmp_path / "store")) as shards:
             assert not shards.apart
+
+
+class Workers(ThreadPoolExecutor):
+    """Workers that see the folder; ``write`` is what happens when they write there."""
+
+    map_chunks = None  # as engines that compute elsewhere have it
+
+    def __init__(self, write):
+        super().__init__(1)
+        self.write = write
+
+    def everywhere(self, function, *arguments):
+        with patch.object(Shard, "write", self.write):
+            return [function(*arguments)]
+
+
+def refuse(shard, blocks):
+    raise PermissionError(shard.path)
+
+
+def write_elsewhere(shard, blocks):
+    return len(shard)
+
+
+@pytest.mark.parametrize("write", [Shard.write, refuse, write_elsewhere])
+def test_a_folder_that_cannot_be_written_to_is_noticed(tmp_path, write):
+    engine, store = Engine(None, Workers(write)), FeatureStore(tmp_path / "store")
+    with open_shards(fitted(tmp_path), 3, engine, store) as shards:
+        assert shards.apart == (write is Shard.write)
+        assert (shards.spread is not None) == (write is Shard.write)
+    assert list((tmp_path / "store" / ".training").iterdir()) == []
 
 
 def fitted(folder):

@@ -1,17 +1,21 @@
 """Matrices in files: what was written is read, whole or not at all."""
 
 import errno
+import os
 import pickle
 import shutil
 from pathlib import Path
 from unittest.mock import patch
 
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lrrspm._support import remote
 from lrrspm._support.shards import Shard, ShardError, Shards, stacked_columns
+from tests.buckets import Strict
 
 
 def matrix(n, d, dtype=np.float16):
@@ -180,4 +184,53 @@ def test_an_array_beside_shards_goes_with_them(tmp_path):
         files = list(tmp_path.glob("*/*"))
         beside.delete()
         assert len(list(tmp_path.glob("*/*"))) == len(files) - 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_needs_folders(monkeypatch):
+    fsspec.register_implementation("strict", Strict, clobber=True)
+    monkeypatch.setattr(Strict, "made", {"/home", "/home/store"})
+    X = matrix(5, 3)
+    with Shards(5, 3, X.dtype, "strict://home/store/.training", rows=2) as shards:
+        shards.append(X)
+        np.testing.assert_array_equal(shards[1].read(), X[2:4])
+    assert not [path for path in Strict.store if path.startswith("/home/")]
+
+
+def test_a_shard_that_is_written_after_its_run_is_deleted():
+    X = matrix(4, 3)
+    with Shards(4, 3, X.dtype, "memory://shards", rows=2, apart=True) as shards:
+        for shard in (planned := shards.planned()):
+            shard.write([X[:2]])
+        shards.adopt()
+    files = fsspec.filesystem("memory")
+    assert files.find("/shards") == []
+    planned[0].write([X[:2]])  # by a task that was cancelled
+    assert files.find("/shards") == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the system has no modes of files")
+@pytest.mark.parametrize("spread", [None, map])
+def test_workers_may_be_other_users(tmp_path, spread):
+    tmp_path.chmod(0o2770)
+    X = matrix(2, 3)
+    with Shards(2, 3, X.dtype, tmp_path / ".training", spread=spread, apart=True) as shards:
+        (shard,) = shards.planned()
+        shard.write([X])
+        folder = Path(shard.path).parent
+        modes = [path.stat().st_mode & 0o7777 for path in (folder.parent, folder)]
+        file = Path(shard.path).stat().st_mode & 0o7777
+    if spread is None:
+        assert (modes[1] & 0o777, file) == (0o700, 0o600)
+    else:
+        assert (modes, file) == ([0o2770, 0o2770], 0o660)
+
+
+def test_a_place_that_cannot_be_written_to_is_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(remote, "PAUSE", 0.0)
+    monkeypatch.setattr(Strict, "made", set())
+    fsspec.register_implementation("strict", Strict, clobber=True)
+    with pytest.raises(ShardError, match="cannot keep vectors here"):
+        Shards(4, 3, "f4", "strict://home/store").__enter__()
     assert list(tmp_path.iterdir()) == []

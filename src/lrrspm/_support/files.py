@@ -84,16 +84,6 @@ def file_signature(path: str | os.PathLike[str]) -> tuple[int, ...]:
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino
 
 
-def file_exists(path: str) -> bool:
-    """Return True where there is something under a path, or a file that can be reached."""
-    if not is_remote(path):
-        return os.path.exists(path)
-    try:
-        return remote_size(path) is not None
-    except (OSError, ImportError):
-        return False
-
-
 def file_digest(path: str | os.PathLike[str]) -> str | None:
     """Return the SHA-256 of a file that may be an image; None for others and unreadable ones.
 
@@ -110,7 +100,7 @@ def file_digest(path: str | os.PathLike[str]) -> str | None:
             if not 0 < os.fstat(file.fileno()).st_size <= MAX_BYTES:
                 return None
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # an address that is refused
         if machine_fault(error):
             raise
         return None
@@ -137,7 +127,7 @@ def check_target(path: str | os.PathLike[str]) -> None:
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write to a temporary name in the same folder, then rename.
 
-    An object store does the like: it shows a file when all of it is there.
+    An object store shows a file when all of it is there, without another name.
     """
     if is_remote(path):
         with naming(path):

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TypeGuard, TypeVar
-from urllib.parse import urlsplit
 
 T = TypeVar("T")
 
@@ -20,8 +20,8 @@ TRIES, PAUSE = 4, 0.5
 """Attempts to reach a file, and seconds after the first; each later pause is twice as long."""
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-# A password may hold slashes; digits alone are a port.
-_USER = re.compile(r"://(?:[^/\s@]*|[^/\s@:]*:(?!\d+/)[^\s@]*)@")
+# After a colon before the first slash, all up to the last @ may be a password.
+_USER = re.compile(r"://(?:[^/\s:]*:\S*|[^/\s]*)@")
 _QUERY = re.compile(r"([a-z][a-z0-9+.-]+://[^\s?'\"]+)\?[^\s'\"]*", re.IGNORECASE)
 _INSTALL = "pip install 'lrrspm[cloud]'"
 _PIECE = 2**24
@@ -58,13 +58,15 @@ def without_secrets(text: str) -> str:
 def check_address(address: str) -> str:
     """Return an address without a slash at its end; refuse one with a user or a query.
 
-    A file of this machine is refused too: a path is checked more carefully.
+    So names may hold ``@``, but none with a question mark is taken, nor one with ``@`` where
+    there is a port: digits and a slash may begin a password as well. A file of this machine is
+    refused too: a path is checked more carefully.
     """
     scheme, _, rest = address.partition("://")
     scheme, host = scheme.lower(), rest.partition("/")[0]
     port = host.rpartition(":")[2] if ":" in host else "0"
-    query = urlsplit(address).query
-    if "@" in host or not port.isdecimal() or "=" in query or (query and scheme[:4] == "http"):
+    user = "@" in (rest if ":" in host else host)
+    if user or not port.isdecimal() or "?" in rest:
         raise ValueError(
             f"{without_secrets(address)}: a user, password or query does not belong in an address; "
             "give credentials in the configuration of fsspec or in environment variables"
@@ -116,33 +118,60 @@ def remote_signature(address: str) -> tuple[int, ...]:
     """Return what changes with a remote file, as far as its store tells; () if there is none."""
     try:
         files, path = _filesystem(check_address(address))
+        files.invalidate_cache(files._parent(path))  # a listing may be of long ago
         key = str(_retried(address, lambda: files.ukey(path)))
-    except OSError:
+    except (OSError, ValueError):  # an address that is refused
         return ()
     return (int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"),)
 
 
-def write_remote(address: str, content: bytes | bytearray, folders: int = 0) -> None:
+def write_remote(address: str, content: bytes, folders: int = 0) -> None:
     """Write a remote file whole, and make up to ``folders`` folders that it lies in.
 
-    Object stores show it when all of it is there, and have no folders to make. A bucket is
+    Others see it when all of it is there. Object stores have no folders to make. A bucket is
     never made.
     """
     files, path = _filesystem(check_address(address))
 
     def write() -> None:
         try:
-            files.pipe_file(path, content)
+            _put(files, path, content)
         except FileNotFoundError:
             parents = [path.rsplit("/", up)[0] for up in range(folders, 0, -1)]
+            # In an object store a name without a slash is a bucket.
+            parents = [parent for parent in parents if "/" in parent]
             if not parents:
                 raise
             for parent in parents:
                 with contextlib.suppress(FileExistsError):
                     files.mkdir(parent, create_parents=False)
-            files.pipe_file(path, content)
+            _put(files, path, content)
 
     _retried(address, write)
+
+
+def _put(files: Any, path: str, content: bytes) -> None:
+    """Write a file at once; by way of a hidden name where others would see it grow."""
+    from fsspec import AbstractFileSystem
+
+    # What has no way of its own to write a whole file opens it, and writes in place.
+    if getattr(files.pipe_file, "__func__", None) is not AbstractFileSystem.pipe_file:
+        files.pipe_file(path, content)
+        return
+    hidden = f"{path[: path.rfind('/') + 1]}.{secrets.token_hex(8)}.part"
+    try:
+        files.pipe_file(hidden, content)
+        with contextlib.suppress(Exception):
+            files.mv(hidden, path)
+        # Not every store renames over a file, nor says that it did not.
+        if _about(files, hidden) is not None:
+            with contextlib.suppress(FileNotFoundError):
+                files.rm_file(path)
+            files.mv(hidden, path)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            files.rm_file(hidden)
+        raise
 
 
 def read_starts(address: str, names: Sequence[str], n: int) -> list[bytes | OSError]:
@@ -274,19 +303,21 @@ def _filesystem(address: str) -> tuple[Any, str]:
     except ImportError:
         raise UnavailableError(f"{address}: needs fsspec: {_INSTALL}") from None
     try:
-        return url_to_fs(address)
+        # Some connect already here. An unknown kind of address is a ValueError.
+        found: tuple[Any, str] = _retried(
+            address, lambda: url_to_fs(address), (*_FINAL, ValueError)
+        )
     except ImportError as error:  # of the package for this kind of address
-        raise UnavailableError(f"{address}: {error}") from None
-    except ValueError as error:
-        raise RemoteError(f"{without_secrets(str(error))}") from None
+        raise UnavailableError(f"{address}: {without_secrets(str(error))}") from None
+    return found
 
 
-def _retried(address: str, call: Callable[[], T]) -> T:
+def _retried(address: str, call: Callable[[], T], final: tuple[type[Exception], ...] = _FINAL) -> T:
     """Call something that reaches out, again after a pause if it fails for now."""
     for attempt in range(1, TRIES + 1):
         try:
             return call()
-        except _FINAL as error:
+        except final as error:
             if isinstance(error, FileNotFoundError):
                 raise
             raise RemoteError(without_secrets(str(error)) or type(error).__name__) from None

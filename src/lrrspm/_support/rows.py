@@ -226,8 +226,8 @@ class RemoteRows(Rows):
         check_target(path)
         self._target = check_address(path)
         super().__init__(self._target, columns, key)
-        self._folder = self._target.rpartition("/")[0]
-        self.part: str = f"{self._folder}/{self._hidden}.*.part"
+        self._folder = self._target.rpartition("/")[0] + "/"  # all of "memory://" for a file there
+        self.part: str = f"{self._folder}{self._hidden}.*.part"
         with naming(self._target):
             content = self._header() + b"".join(self._earlier_parts())
         kept, self.done = self._whole(io.BytesIO(content), together)
@@ -241,7 +241,7 @@ class RemoteRows(Rows):
         """Return the addresses of the parts that are there, by the numbers of their first rows."""
         pattern = re.compile(rf"{re.escape(self._hidden)}\.(\d{{12}})\.part")
         found = map(pattern.fullmatch, list_folder(self._folder))
-        return {int(one[1]): f"{self._folder}/{one[0]}" for one in found if one}
+        return {int(one[1]): f"{self._folder}{one[0]}" for one in found if one}
 
     def _earlier_parts(self) -> Iterator[bytes]:
         """Yield the whole rows of the parts that an earlier run left, as far as none is missing."""
@@ -277,7 +277,7 @@ class RemoteRows(Rows):
             warnings.warn(reason, stacklevel=2)
 
     def _write(self, content: bytes) -> None:
-        part = f"{self._folder}/{self._hidden}.{self._rows:012}.part"
+        part = f"{self._folder}{self._hidden}.{self._rows:012}.part"
         with naming(self._target):
             write_remote(part, content)
         self._pieces.append(content)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .halves import all_finite, widen_columns
-from .remote import is_remote, read_range, remote_size, write_remote
+from .remote import delete_remote, is_remote, read_range, remote_size, write_remote
 
 # Bytes of the rows of a shard in float32 that are in memory at a time. They fix the
 # order of sums, so they depend on nothing but the length.
@@ -45,6 +47,11 @@ class Shard(NamedTuple):
         """Bytes of the file."""
         return len(self) * self.columns * self.dtype.itemsize
 
+    @property
+    def owner(self) -> str:
+        """Address of what is there as long as the run that the shard belongs to."""
+        return f"{self.path.rpartition('/')[0]}/.owner"
+
     def read(self, first: int = 0, last: int | None = None) -> NDArray[Any]:
         """Return rows of the shard, from its own ``first`` to before ``last``, (rows, d)."""
         last = len(self) if last is None else min(last, len(self))
@@ -75,15 +82,21 @@ class Shard(NamedTuple):
         """Write blocks of rows (m, d) to the file, and return how many rows they had.
 
         The file has its name when all rows of the shard are in it; with fewer there is
-        none. Several processes may write the same shard at once.
+        none. Several processes may write the same shard at once. One that ends after its run
+        leaves nothing. The file can be read by whom the folder is open to.
 
         Raises ValueError where a value is not finite.
         """
         if is_remote(self.path):
-            content = bytearray(self.nbytes)
-            written = self._fill(_Memory(content), blocks)
+            content = io.BytesIO(bytes(self.nbytes))  # whose value is taken without a copy
+            written = self._fill(content, blocks)
             if written == len(self):
-                write_remote(self.path, content, folders=1)
+                write_remote(self.path, content.getvalue())
+                # A folder here is gone then; an object would lie there for ever.
+                try:
+                    read_range(self.owner, 0, 1)
+                except FileNotFoundError:
+                    delete_remote(self.path)
             return written
         path = Path(self.path)
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
@@ -91,6 +104,8 @@ class Shard(NamedTuple):
                 written = self._fill(file, blocks)
                 file.close()
                 if written == len(self):
+                    with contextlib.suppress(PermissionError):  # a disk without modes
+                        Path(file.name).chmod(path.parent.stat().st_mode & 0o666)
                     Path(file.name).replace(path)
             finally:
                 Path(file.name).unlink(missing_ok=True)
@@ -153,20 +168,6 @@ class Shard(NamedTuple):
     def _check(self, found: int | None, expected: int) -> None:
         if found != expected:
             raise ShardError(errno.EIO, "vectors on disk are cut short; train again", self.path)
-
-
-class _Memory:
-    """A file of a fixed size in memory."""
-
-    def __init__(self, content: bytearray) -> None:
-        self._content, self._place = memoryview(content), 0
-
-    def seek(self, place: int) -> None:
-        self._place = place
-
-    def write(self, content: memoryview) -> None:
-        flat = content.cast("B")
-        self._content[self._place : self._place + len(flat)] = flat
 
 
 class _Remote:

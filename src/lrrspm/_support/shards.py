@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from .leftovers import own, sweep
-from .remote import delete_remote, is_remote
+from .remote import delete_remote, is_remote, write_remote
 from .shard import Shard, ShardError, check_rows, rows_in
 
 __all__ = ["Beside", "Shard", "ShardError", "Shards", "stacked_columns"]
@@ -107,30 +107,42 @@ class Shards(Sequence[Shard]):
 
     def __enter__(self) -> Self:
         try:
-            parent = tempfile.gettempdir() if self._remote else self._parent
-            os.makedirs(parent, exist_ok=True)
-            sweep(Path(parent), PREFIX)  # killed runs leave vectors, and these are large
+            parent = Path(tempfile.gettempdir() if self._remote else self._parent)
+            if not parent.is_dir():
+                parent.mkdir(parents=True, exist_ok=True)
+                self._open_to_workers(parent)
+            sweep(parent, PREFIX)  # killed runs leave vectors, and these are large
             free = shutil.disk_usage(parent).free
             if free < self.nbytes and not self._remote:
                 raise self._full(free)
             self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+            self._open_to_workers(self._folder)
             self._lock = own(self._folder)
+            self._name = str(self._folder)
+            if self._remote:
+                self._name = f"{self._parent}/{PREFIX}{secrets.token_hex(8)}"
+                write_remote(self.planned()[0].owner, b"lrrspm", folders=2)
         except OSError as error:
+            self.__exit__()
             raise self._explained(error) from None
-        self._name = str(self._folder)
-        if self._remote:
-            self._name = f"{self._parent}/{PREFIX}{secrets.token_hex(8)}"
         return self
+
+    def _open_to_workers(self, folder: Path) -> None:
+        """Let workers that are other users do here what they may do where the folder lies."""
+        if self.spread is not None and not self._remote:
+            shutil.copymode(folder.parent, folder)
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.close()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        if self._remote:
-            for shard in self.planned():
+        if self._remote and self._name is not None:
+            planned = self.planned()
+            # The owner first: who writes a shard later does not find it, and deletes the shard.
+            for path in (planned[0].owner, *(shard.path for shard in planned)):
                 with contextlib.suppress(OSError):
-                    delete_remote(shard.path)
+                    delete_remote(path)
 
     def __len__(self) -> int:
         return len(self._shards)
@@ -195,7 +207,7 @@ class Shards(Sequence[Shard]):
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return self._full(None) if not isinstance(error, ShardError) else error
         return ShardError(
-            error.errno, f"cannot keep vectors here: {error.strerror}", error.filename
+            error.errno, f"cannot keep vectors here: {error.strerror or error}", error.filename
         )
 
     def _full(self, free: int | None) -> ShardError:

@@ -134,10 +134,7 @@ class LocalPlace(Place):
 
 
 class RemotePlace(Place):
-    """A folder at an address. Object stores show a file when all of it is there.
-
-    Where others do show less, a shard that is cut short fails its checksum.
-    """
+    """A folder at an address. A file is seen when all of it is there."""
 
     def __init__(self, address: str, depth: int = 0) -> None:
         self.address: str = address

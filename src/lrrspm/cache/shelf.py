@@ -85,10 +85,9 @@ class Shelf:
         self._waiting: dict[str, NDArray[Any]] = {}
         self._shards: dict[str, str] = {}
         self._sizes: dict[str, int] = {}
-        self.look_again()
 
     def look_again(self) -> None:
-        """Find the shards that others have written since the last look."""
+        """Find the shards that are there, of which only new ones are read; OSError if it cannot."""
         if self._place is None:
             return
         new = {name: n for name, n in shards(self._place).items() if name not in self._sizes}

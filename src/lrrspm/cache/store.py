@@ -73,8 +73,8 @@ class FeatureStore:
 
     Notes
     -----
-    If the folder cannot be written to (a full disk, no permission), a warning
-    says so once, and the work goes on.
+    If the folder cannot be written to or listed (a full disk, no permission, a
+    server that does not answer), a warning says so once, and the work goes on.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None) -> None:
@@ -142,10 +142,12 @@ class FeatureStore:
             return Shelf(None, {}, form, self._write, count)
         name = hash_of(about)
         key = f"{kind}/{name}"
-        if key in self._shelves:  # opened before: only new shards are looked at
-            self._shelves[key].look_again()
-        else:
+        if key not in self._shelves:
             self._shelves[key] = Shelf(self._place / kind / name, about, form, self._write, count)
+        try:
+            self._shelves[key].look_again()  # at new shards only, where it was opened before
+        except OSError as error:
+            self._give_up("list", error)
         return self._shelves[key]
 
     def forget_files(self) -> None:
@@ -165,11 +167,17 @@ class FeatureStore:
         try:
             place.write(name, content)
         except OSError as error:
-            self.trouble = (
-                f"{self._place}: cannot write ({error.strerror or error}); "
-                "going on without caching results"
-            )
-            warnings.warn(self.trouble, stacklevel=2)
+            self._give_up("write", error)
+
+    def _give_up(self, verb: str, error: OSError) -> None:
+        """Write nothing more, and say so once."""
+        if self.trouble is not None:
+            return
+        self.trouble = (
+            f"{self._place}: cannot {verb} ({error.strerror or error}); "
+            "going on without caching results"
+        )
+        warnings.warn(self.trouble, stacklevel=3)
 
 
 def _identify(asked: tuple[Any, tuple[int, ...] | None]) -> Known | None:

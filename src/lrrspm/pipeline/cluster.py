@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from .._support.files import absolute_paths, file_exists
+from .._support.files import absolute_paths
 from .._support.parallel import single_blas_thread
 from .._support.text import plural
 from ..cache import makers
@@ -156,9 +156,9 @@ class Cluster(Executor):
         """Compute something else on a worker; returns a future of Dask."""
         return self._client.submit(function, *args, **named, pure=False)
 
-    def sees(self, path: str) -> bool:
-        """True if every worker finds a file under this path or address."""
-        return all(self._client.run(file_exists, path).values())
+    def everywhere(self, function: Callable[..., R], *args: Any) -> list[R]:
+        """Call a function on every worker."""
+        return list(self._client.run(function, *args).values())
 
     def map_chunks(
         self,
@@ -216,6 +216,15 @@ class Cluster(Executor):
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             return self._client.submit(function, *arguments, pure=False, **options)
 
+    def _workers(self) -> dict[str, Any]:
+        """Return what the scheduler knows of each worker; some versions list five unless asked."""
+        try:
+            info = self._client.scheduler_info(n_workers=-1)
+        except TypeError:  # of a version that always lists all
+            info = self._client.scheduler_info()
+        workers: dict[str, Any] = info["workers"]
+        return workers
+
     def _count(self) -> int:
         """Return the workers' threads, asked for again every few seconds."""
         if time.monotonic() - self._counted > 5:
@@ -238,7 +247,7 @@ class Cluster(Executor):
                         finished = wait(futures, timeout=step, return_when="FIRST_COMPLETED").done
             except TimeoutError:
                 now = time.monotonic()
-                if not self._client.scheduler_info()["workers"]:
+                if not self._workers():
                     alone = alone or now
                     if now - alone > ALONE:
                         raise ClusterError(
@@ -275,7 +284,7 @@ class Cluster(Executor):
 
         The first one; if a worker has fallen silent, all that may wait for it.
         """
-        workers = self._client.scheduler_info()["workers"]
+        workers = self._workers()
         latest = max((one["last_seen"] for one in workers.values()), default=0.0)
         well = {w for w, one in workers.items() if latest - one["last_seen"] < SILENT}
         first = waiting[0]

@@ -6,19 +6,17 @@ The driver has the list of files, sums and scores, and never the vectors.
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .._support.files import absolute_paths
-from .._support.remote import delete_remote, is_remote, write_remote
 from .._support.shards import Shard, Shards
 from .._support.stages import Stages
 from ..cache import FeatureStore
@@ -52,37 +50,40 @@ def open_shards(
 def _shared_folder(engine: Engine, store: FeatureStore) -> str | None:
     """Return a folder or address that all workers can write to, if there is one for sure.
 
-    Processes share the disk. Workers of a cluster share the store if each of them finds a
-    file that was just written to it.
+    Processes share the disk. Workers of a cluster share the store if each of them reads a
+    shard that was just written there, and writes one.
     """
     if engine.on_device:
         return None
     if isinstance(engine.executor, ProcessPoolExecutor):
         return tempfile.gettempdir()
-    sees = getattr(engine.executor, "sees", None)
-    if sees is None or store.folder is None:
+    everywhere = getattr(engine.executor, "everywhere", None)
+    if everywhere is None or store.folder is None:
         return None
-    folder = absolute_paths(os.fspath(store.folder))
+    folder = f"{absolute_paths(os.fspath(store.folder))}/{TRAINING}"
+    spread = partial(spread_over, engine)
     try:
-        with _probe(folder) as file:
-            return f"{folder}/{TRAINING}" if sees(file) else None
+        with Shards(2, 1, np.float32, folder, rows=1, spread=spread, apart=True) as shards:
+            ours, theirs = shards.planned()
+            ours.write(_ROW)
+            if not all(everywhere(_shares, ours, theirs)):
+                return None
+            theirs.check()
+            return folder
     except OSError:
         return None  # a store that cannot be written to
 
 
-@contextmanager
-def _probe(folder: str) -> Iterator[str]:
-    """Write a small file for others to look at."""
-    if is_remote(folder):
-        file = f"{folder}/.shared-{secrets.token_hex(8)}"
-        write_remote(file, b"?")
-        try:
-            yield file
-        finally:
-            delete_remote(file)
-    else:
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".shared-") as local:
-            yield local.name
+_ROW = [np.zeros((1, 1), np.float32)]
+
+
+def _shares(ours: Shard, theirs: Shard) -> bool:
+    """True if this worker reads a shard of the driver, and writes another."""
+    try:
+        ours.read()
+        return theirs.write(_ROW) == 1
+    except (OSError, ImportError):
+        return False
 
 
 def spread_over(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._support.devices import Held
 from .._support.stages import Stages
-from ..cache import FeatureStore
+from ..cache import FeatureStore, StoreError
 from .chunks import compile_reading
 from .devices import blocks_on_device
 from .encoding import Stores, encode_images
@@ -173,10 +173,18 @@ def _stream_remote(
 
 
 def worker_store(folder: str | os.PathLike[str] | None) -> FeatureStore:
-    """Return the store of this thread of a worker."""
+    """Return the store of this thread of a worker.
+
+    Where it cannot be opened, one that keeps nothing: the driver could open it.
+    """
     store: FeatureStore | None = getattr(_own, "store", None)
     if store is None or store.folder != folder or store.trouble is not None:
-        store = _own.store = FeatureStore(folder)
+        try:
+            store = FeatureStore(folder)
+        except (OSError, StoreError) as error:
+            store = FeatureStore(None)
+            store.trouble = f"{error}; going on without caching results"
+        _own.store = store
     return store
 
 
