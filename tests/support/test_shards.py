@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lrrspm._support import remote
+from lrrspm._support import remote, shard
 from lrrspm._support.shards import Shard, ShardError, Shards, stacked_columns
 from tests.buckets import Strict
 
@@ -36,12 +36,13 @@ def matrix(n, d, dtype=np.float16):
 def test_rows_and_columns_come_back(tmp_path_factory, n, d, rows, dtype, cuts, group, remote, data):
     X = matrix(n, d, dtype)
     folder = "memory://shards" if remote else tmp_path_factory.mktemp("shards")
-    with patch("lrrspm._support.shard.GROUP", group), Shards(n, d, dtype, folder, rows) as shards:
+    small = {"GROUP": group, "_PIECE_BYTES": 1}  # 16 rows at a time
+    with patch.multiple(shard, **small), Shards(n, d, dtype, folder, rows) as shards:
         for part in np.split(X, sorted(min(cut, n) for cut in cuts)):
             assert shards.append(part) == len(part)
-        assert [shard.start for shard in shards] == list(range(0, n, rows))
-        np.testing.assert_array_equal(np.concatenate([shard.read() for shard in shards]), X)
-        wide = [block for shard in shards for _, block in shard.blocks()]
+        assert [one.start for one in shards] == list(range(0, n, rows))
+        np.testing.assert_array_equal(np.concatenate([one.read() for one in shards]), X)
+        wide = [block for one in shards for _, block in one.blocks()]
         np.testing.assert_array_equal(np.concatenate(wide), X.astype(np.float32))
         first = data.draw(st.integers(0, d - 1))
         last = data.draw(st.integers(first + 1, d))

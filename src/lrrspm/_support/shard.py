@@ -20,6 +20,8 @@ from .remote import delete_remote, is_remote, read_range, remote_size, write_rem
 # Bytes of the rows of a shard in float32 that are in memory at a time. They fix the
 # order of sums, so they depend on nothing but the length.
 _BLOCK_BYTES = 2**23
+# The same of a group of columns: large, since each is a request where a shard is at an address.
+_PIECE_BYTES = 2**25
 _LEAST_ROWS, _MOST_ROWS = 16, 2**16
 
 GROUP = 4096
@@ -58,16 +60,28 @@ class Shard(NamedTuple):
         with self._opened() as file:
             return self._rows(file, first, max(last, first))
 
-    def columns_at(self, first: int, last: int) -> NDArray[np.float32]:
-        """Return columns in float32, (rows, last - first), reading few others."""
-        out = np.empty((len(self), last - first), np.float32)
+    def columns_at(
+        self, first: int, last: int, out: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float32]:
+        """Return columns in float32, (rows, last - first), in ``out`` if given.
+
+        Reads few other columns, and holds few rows besides the result.
+        """
+        if out is None:
+            out = np.empty((len(self), last - first), np.float32)
+        size = rows_in(_PIECE_BYTES, 4 * GROUP)
         with self._opened() as file:
             for group in self._groups():
                 left, right = max(first, group.start), min(last, group.stop)
-                if left < right:
-                    found = self._span(file, group, 0, len(self))
-                    found = found[:, left - group.start : right - group.start]
-                    out[:, left - first : right - first] = widened(np.ascontiguousarray(found))
+                if left >= right:
+                    continue
+                inside = slice(left - group.start, right - group.start)
+                for row in range(0, len(self), size):
+                    stop = min(row + size, len(self))
+                    found = self._span(file, group, row, stop)[:, inside]
+                    out[row:stop, left - first : right - first] = widened(
+                        np.ascontiguousarray(found)
+                    )
         return out
 
     def blocks(self) -> Iterator[tuple[slice, NDArray[np.float32]]]:

@@ -250,5 +250,5 @@ def stacked_columns(shards: Iterable[Shard], n: int, first: int, last: int) -> N
     """Return columns of all n rows of shards in float32, (n, last - first)."""
     out = np.empty((n, last - first), np.float32)
     for shard in shards:
-        out[shard.start : shard.stop] = shard.columns_at(first, last)
+        shard.columns_at(first, last, out[shard.start : shard.stop])
     return out
