@@ -75,6 +75,13 @@ def test_gray_of_float_color_is_not_rounded():
     np.testing.assert_allclose(found.color, naive_color(rgb * 255, 15), atol=1e-6, rtol=0)
 
 
+def test_values_of_8_bits_are_divided_as_numpy_does():
+    values = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    for pixels in (values, values.T, values[::-1]):
+        expected = np.divide(pixels, 255, dtype=np.float32)
+        np.testing.assert_array_equal(read_pixels(pixels, None).gray, expected)
+
+
 def test_only_what_is_asked_for_is_computed(tmp_path, monkeypatch):
     def fail(*_):
         raise AssertionError
