@@ -33,7 +33,7 @@ from lrrspm._support.parallel import ordered_map, workers
 from lrrspm._support.shards import Shard, Shards
 from lrrspm._support.stages import Stages
 from lrrspm.pipeline import encode_images, fit_features, open_engine
-from lrrspm.svm import linear
+from lrrspm.svm import stored
 
 from ._measure import data_folder, figure, measure, show
 
@@ -109,7 +109,7 @@ def made_shards(n: int, d: int, executor: Executor | None) -> Any:
 
 def train_beyond(n: int, d: int) -> dict[str, Any]:
     """Train on vectors in shards; note seconds and memory after every pass."""
-    linear.GRAM_BYTES = 0
+    stored.GRAM_BYTES = 0
     with workers(JOBS) as executor:
         start = time.perf_counter()
         with made_shards(n, d, executor) as (shards, labels):
@@ -204,7 +204,7 @@ def compare(
     executor: Executor | None,
 ) -> dict[str, Any]:
     """Train on shards and in memory; compare objectives, and predictions of other vectors."""
-    linear.GRAM_BYTES = 0
+    stored.GRAM_BYTES = 0
     start = time.perf_counter()
     apart = LinearSVM(tol=_TOL).fit_folds(shards, labels, None, executor)
     middle = time.perf_counter()

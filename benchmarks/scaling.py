@@ -282,9 +282,9 @@ def training(folder: Path) -> dict[str, Any]:
 
 def _train_beyond(engine: str, store: Path | None, target: Path) -> dict[str, Any]:
     from lrrspm import training as module
-    from lrrspm.svm import linear
+    from lrrspm.svm import stored
 
-    module.MEMORY = linear.GRAM_BYTES = 1.0
+    module.MEMORY = stored.GRAM_BYTES = 1.0
     paths, labels = find_images(data_folder("LS"))
     chosen = np.arange(TRAIN_IMAGES) % len(paths)
     channel = Channel(LRREncoder(), SIFT(step=32))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,19 +16,18 @@ from ._support.stages import Stages
 from .cache import FeatureStore, same_key
 from .features import Image, SpatialPyramidFeatures
 from .images import KeptImages
-from .modelfile import check_labels, check_restorable, fitted_places
+from .modelfile import check_labels, check_restorable
 from .pipeline import Engine, check_labels_of, encode_images, fit_features, map_vectors
 from .pipeline.spreading import fill_shards, open_shards
 from .svm import (
     SVM,
     Crossed,
     LinearSVM,
-    aligned_rows,
-    class_alignment,
     encode_labels,
     gram_fits,
     stratified_folds,
 )
+from .weighting import learn_from_some, learn_weights, learning_channels, vector_length
 
 if TYPE_CHECKING:
     from .classifier import ImageClassifier
@@ -169,8 +167,8 @@ def _fit_apart(
         beyond = len(indices) * _row_bytes(features) > MEMORY
         if beyond and isinstance(classifier.new_svm(), LinearSVM):
             with _place(classifier, len(indices), engine, store) as shards:
-                if learn and any(_learning(features)):
-                    _learn_from_some(features, chosen, labels, engine, skip, store, kept)
+                if learn and any(learning_channels(features)):
+                    learn_from_some(features, chosen, labels, engine, skip, store, kept)
                 found = fill_shards(shards, features, chosen, engine, stages, skip, store)
                 if found.skipped:
                     return Together([], {int(indices[i]): why for i, why in found.skipped.items()})
@@ -210,81 +208,12 @@ def _place(
         and not store.active
         and gram_fits(n, classifier.new_svm().loss)
     ):
-        held = threads.make_room(n, _length(features), features.precision)
+        held = threads.make_room(n, vector_length(features), features.precision)
     if held is not None:
         yield held
         return
     with open_shards(features, n, engine, store) as shards:
         yield shards
-
-
-def _learn_from_some(
-    features: SpatialPyramidFeatures,
-    images: Sequence[Image],
-    labels: NDArray[Any],
-    engine: Engine,
-    skip: bool,
-    store: FeatureStore,
-    kept: KeptImages,
-) -> None:
-    """Learn the weights of channels from those of the images that an alignment takes alone."""
-    rows = aligned_rows(len(images))
-
-    def inspect(_: int, vectors: Sequence[NDArray[Any] | Held]) -> None:
-        learn_weights(features, vectors, labels[rows], np.arange(len(rows)), engine)
-
-    some = [images[i] for i in rows]
-    threads, length = engine.threads, _length(features)
-    room = None
-    if isinstance(threads, Accelerator) and not store.active:
-        room = threads.make_room(len(rows), length, features.precision)
-    if room is not None:
-        found = fill_shards(room, features, some, engine, Stages(), skip, store)
-        if not found.skipped:
-            ends = np.cumsum([0, *(channel.n_features for channel in features.channels_)])
-            parts = [room.some(np.arange(len(rows)), slice(*pair)) for pair in pairwise(ends)]
-            inspect(0, parts)
-        return
-    encode_images([features], some, engine, Stages(), skip, store, kept, inspect)
-
-
-def _learning(features: SpatialPyramidFeatures) -> list[bool]:
-    """Tell which channels learn their weight."""
-    given = features.new_channels()
-    return [given[place].weight is None for place in fitted_places(features)]
-
-
-def learn_weights(
-    features: SpatialPyramidFeatures,
-    vectors: Sequence[NDArray[Any] | Held],
-    labels: NDArray[Any],
-    members: NDArray[np.int64],
-    engine: Engine,
-) -> None:
-    """Set the weights of channels that were given none, by their vectors of all images.
-
-    Each level of a channel has its own: the square of the alignment with the members'
-    classes, at least a hundredth of the largest square, and over their mean; see
-    :func:`class_alignment`.
-    """
-    learning = _learning(features)
-    if not any(learning):
-        return
-    chosen = [
-        (channel, [class_alignment(part, labels, members, engine.threads, columns)
-                   for columns in channel.level_columns])
-        for channel, part, learns in zip(features.channels_, vectors, learning, strict=True)
-        if learns
-    ]  # fmt: skip
-    largest = max(max(alignments) for _, alignments in chosen)
-    squares = [
-        [max(alignment, largest / 10, 1e-6) ** 2 for alignment in alignments]
-        for _, alignments in chosen
-    ]
-    mean = float(np.mean([np.mean(own) for own in squares]))
-    for (channel, _), own in zip(chosen, squares, strict=True):
-        # Rounded: the last bits of a BLAS product are another machine's matter.
-        channel.weight = tuple(max(round(square / mean, 2), 0.01) for square in own)
 
 
 class _Machines(NamedTuple):
@@ -335,12 +264,7 @@ def as_seed(random_state: Any) -> int:
 
 def _row_bytes(features: SpatialPyramidFeatures) -> int:
     """Return the bytes of one image's vector."""
-    return _length(features) * features.precision.itemsize
-
-
-def _length(features: SpatialPyramidFeatures) -> int:
-    """Return the length of one image's vector."""
-    return sum(channel.n_features for channel in features.channels_)
+    return vector_length(features) * features.precision.itemsize
 
 
 class Tested(NamedTuple):

@@ -149,7 +149,7 @@ def test_too_many_images_for_a_gram_matrix(image_folder, tmp_path, monkeypatch, 
     )
     kept = classifier(C=10.0).fit(paths, labels)
     monkeypatch.setattr("lrrspm.training.MEMORY", 1)
-    monkeypatch.setattr("lrrspm.svm.linear.GRAM_BYTES", 1)
+    monkeypatch.setattr("lrrspm.svm.stored.GRAM_BYTES", 1)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     apart = classifier(C=10.0).fit(paths, labels)

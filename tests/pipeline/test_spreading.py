@@ -39,7 +39,7 @@ def beyond_memory(monkeypatch, request):
     """No vectors in memory, a Gram matrix for the dual alone, and shards of 16 rows."""
     monkeypatch.setattr("lrrspm.training.MEMORY", 1)
     if request.param == "primal":
-        monkeypatch.setattr("lrrspm.svm.linear.GRAM_BYTES", 0)
+        monkeypatch.setattr("lrrspm.svm.stored.GRAM_BYTES", 0)
     monkeypatch.setattr(shard, "_MOST_ROWS", 16)
 
 

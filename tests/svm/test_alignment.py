@@ -101,7 +101,7 @@ def test_labels_of_test_images_are_not_seen(image_folder, monkeypatch):
         seen.append(len(members))
         return 0.5
 
-    monkeypatch.setattr("lrrspm.training.class_alignment", spy)
+    monkeypatch.setattr("lrrspm.weighting.class_alignment", spy)
     paths, labels = find_images(image_folder)
     evaluate(paths, labels, classifier(), 3, 1, shared_codebook=True)
     assert seen == []

@@ -16,9 +16,9 @@ from lrrspm import LinearSVM
 from lrrspm._support.parallel import workers
 from lrrspm._support.shards import Shards
 from lrrspm.svm import stratified_folds
-from lrrspm.svm.linear import score_rows
 from lrrspm.svm.primal import Part, Problem, primal_weights, shard_scores, shard_sums
 from lrrspm.svm.squared import squared_weights
+from lrrspm.svm.stored import score_rows
 from lrrspm.svm.subspace import Samples, advance, subspace_minimum
 
 LOSSES = ["squared_hinge", "squared"]
@@ -41,7 +41,7 @@ def data():
 
 @pytest.fixture
 def no_gram(monkeypatch):
-    monkeypatch.setattr("lrrspm.svm.linear.GRAM_BYTES", 0)
+    monkeypatch.setattr("lrrspm.svm.stored.GRAM_BYTES", 0)
 
 
 @contextmanager

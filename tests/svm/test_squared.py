@@ -116,7 +116,7 @@ def test_same_bits_for_any_number_of_threads_and_any_seed(data, dtype, d):  # no
 
 
 def test_more_samples_than_dimensions_build_no_gram_matrix(monkeypatch):
-    monkeypatch.delattr("lrrspm.svm.linear.gram_matrix")
+    monkeypatch.delattr("lrrspm.svm.stored.gram_matrix")
     X, y = problem(300, 20, 3)
     machine().fit(X, y)
     with pytest.raises(NameError, match="gram_matrix"):

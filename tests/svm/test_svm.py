@@ -73,7 +73,7 @@ def test_more_samples_than_dimensions_build_no_gram_matrix(monkeypatch):
     def forbidden(*_):
         raise AssertionError("a Gram matrix was made")
 
-    monkeypatch.setattr("lrrspm.svm.linear.gram_matrix", forbidden)
+    monkeypatch.setattr("lrrspm.svm.stored.gram_matrix", forbidden)
     X, y = problem(300, 20, 3)
     LinearSVM(random_state=0).fit(X, y)
     with pytest.raises(AssertionError, match="Gram"):

@@ -23,7 +23,7 @@ from ..methods import PRESETS, find_method, measured
 from ..pipeline import Engine, encode_images, fit_features, open_engine
 from ..pooling import Level
 from ..svm import LinearSVM, cross_scores, linear_gram, stratified_folds
-from ..training import learn_weights
+from ..weighting import learn_weights
 from .groups import Groups
 from .results import Evaluation, Skipped, count_confusions
 from .unreadable import without_unreadable

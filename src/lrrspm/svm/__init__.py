@@ -14,7 +14,8 @@ from .labels import (
     weigh_samples,
 )
 from .leaving import leave_out
-from .linear import LinearSVM, gram_fits, linear_gram
+from .linear import LinearSVM
+from .stored import gram_fits, linear_gram
 
 SVM = LinearSVM | KernelSVM
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._support.devices import Held
-from .linear import linear_gram
+from .stored import linear_gram
 
 _MOST = 512
 

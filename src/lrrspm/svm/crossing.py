@@ -17,8 +17,9 @@ from .dual import Floats
 from .kernel import KernelSVM
 from .labels import encode_labels, one_vs_rest, score_columns, weigh_samples
 from .leaving import leave_out
-from .linear import LinearSVM, gram_fits, linear_gram, score_rows
+from .linear import LinearSVM
 from .primal import Progress
+from .stored import gram_fits, linear_gram, score_rows
 
 Tell = Callable[[int, Any], object]
 
