@@ -51,6 +51,15 @@ def _no_network(request, monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", guarded_look_up)
 
 
+@pytest.fixture(autouse=True)
+def _empty_memory():
+    """Files at ``memory://`` end with the test: all of a process are in one place."""
+    yield
+    if (module := sys.modules.get("fsspec.implementations.memory")) is not None:
+        module.MemoryFileSystem.store.clear()
+        module.MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
 def _refuse(host, allowed):
     if host not in allowed:
         raise RuntimeError(

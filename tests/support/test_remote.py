@@ -48,9 +48,7 @@ def server(monkeypatch):
     fsspec.register_implementation("inplace", InPlace, clobber=True)
     monkeypatch.setattr(remote, "PAUSE", 0.0)
     InPlace.opened.clear()
-    yield InPlace
-    InPlace.store.clear()
-    InPlace.pseudo_dirs[:] = [""]
+    return InPlace
 
 
 @pytest.mark.parametrize("renames", ["replace", "refuse", "nothing"])
