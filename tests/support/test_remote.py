@@ -7,7 +7,13 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from lrrspm._support import remote
 from lrrspm._support.files import write_atomically
-from lrrspm._support.remote import RemoteError, read_remote, write_remote
+from lrrspm._support.remote import (
+    RemoteError,
+    check_address,
+    read_remote,
+    without_secrets,
+    write_remote,
+)
 from lrrspm._support.rows import open_rows
 
 
@@ -109,3 +115,35 @@ def test_a_bucket_is_never_made(path, folders, made, monkeypatch):
     with pytest.raises(FileNotFoundError):
         write_remote(f"s3://{path}", b"", folders)
     assert store.made == made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HTTPConnectionPool(host='h', port=50070): Max retries exceeded with url: "
+        "/webhdfs/v1/a/b.jpg?delegation=HUSH&op=GETFILESTATUS (Caused by ...)",
+        "https://account.blob.core.windows.net/c/a.jpg?sv=2&sig=HUSH: 403",
+        "bad SharedAccessSignature=HUSH;EndpointSuffix=x",
+        "DefaultEndpointsProtocol=https;AccountKey=HUSH;x=1",
+        "{'token': 'HUSH', 'host': 'h'}",
+        "aws_secret_access_key = HUSH",
+        "s3://me:HUSH@host/a.jpg",
+    ],
+)
+def test_secrets_are_removed_from_messages(text):
+    assert "HUSH" not in without_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["no such key", "503 Slow Down", "s3://bucket/why.jpg is odd", "KeyError: 'a'"]
+)
+def test_other_messages_stay(text):
+    assert without_secrets(text) == text
+
+
+def test_the_account_of_a_container_is_no_user():
+    address = "abfs://container@account.dfs.core.windows.net/images"
+    assert check_address(f"{address}/") == address
+    for bad in ("abfs://me:word@account/x", "abfs://a@b@account/x", "s3://me@bucket/x"):
+        with pytest.raises(ValueError, match="does not belong in an address"):
+            check_address(bad)

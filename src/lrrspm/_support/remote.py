@@ -23,6 +23,15 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 # After a colon before the first slash, all up to the last @ may be a password.
 _USER = re.compile(r"://(?:[^/\s:]*:\S*|[^/\s]*)@")
 _QUERY = re.compile(r"([a-z][a-z0-9+.-]+://[^\s?'\"]+)\?[^\s'\"]*", re.IGNORECASE)
+# Packages also tell of a query behind a path alone, and of what they were configured with.
+_LOOSE_QUERY = re.compile(r"\?[^\s?'\"=]*=[^\s'\"]*")
+_SECRET = re.compile(
+    r"((?:[\w-]*(?:token|secret|password|passwd|signature|credential)|[\w-]*key|sig|delegation)"
+    r"['\"]?\s*[=:]\s*['\"]?)[^\s&;,'\"]+",
+    re.IGNORECASE,
+)
+_CONTAINERS = ("abfs", "abfss")
+"""Kinds of addresses that begin with a container and an account: no user."""
 _INSTALL = "pip install 'lrrspm[cloud]'"
 _PIECE = 2**24
 # Trying again will not help.
@@ -47,12 +56,15 @@ def is_remote(path: object) -> TypeGuard[str]:
 
 
 def without_secrets(text: str) -> str:
-    """Remove passwords and queries, which may be signatures, from addresses in a text.
+    """Remove passwords and queries, which may be signatures, from a text.
 
     >>> without_secrets("https://me:secret@host/a.jpg?sig=1 503")
     'https://host/a.jpg 503'
+    >>> without_secrets("/v1/a.jpg?delegation=1 refused: AccountKey=abc")
+    '/v1/a.jpg refused: AccountKey=...'
     """
-    return _QUERY.sub(r"\1", _USER.sub("://", text))
+    text = _QUERY.sub(r"\1", _USER.sub("://", text))
+    return _SECRET.sub(r"\1...", _LOOSE_QUERY.sub("", text))
 
 
 def check_address(address: str) -> str:
@@ -66,6 +78,8 @@ def check_address(address: str) -> str:
     scheme, host = scheme.lower(), rest.partition("/")[0]
     port = host.rpartition(":")[2] if ":" in host else "0"
     user = "@" in (rest if ":" in host else host)
+    if scheme in _CONTAINERS and host.count("@") == 1 and ":" not in host:
+        user = False  # container@account
     if user or not port.isdecimal() or "?" in rest:
         raise ValueError(
             f"{without_secrets(address)}: a user, password or query does not belong in an address; "
