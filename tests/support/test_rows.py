@@ -135,3 +135,16 @@ def test_a_part_that_vanishes_is_written_again(bucket, monkeypatch):
 
     monkeypatch.setattr("lrrspm._support.rows.read_remote", vanish)
     assert write("memory://rows/a.csv", 5) == 0
+
+
+def test_a_disk_without_locks_is_warned_of(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("lrrspm._support.rows.lock_file", fail)
+    with pytest.warns(UserWarning, match=r"a\.csv: its disk has no locks"):
+        assert write(tmp_path / "a.csv", 2, until=4, stop=True) == 0
+    with pytest.warns(UserWarning, match="two runs"):
+        assert write(tmp_path / "a.csv", 2) == 4
+    write_rows(tmp_path / "b.csv", ["path", "label"], ROWS)
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()

@@ -167,7 +167,7 @@ class RowFile(Rows):
         while True:
             file = self.part.open("ab")
             try:
-                lock_file(file)
+                self._lock(file)
                 # A run that has just ended may have given the file its name.
                 if self.part.exists() and os.path.samestat(
                     os.fstat(file.fileno()), self.part.stat()
@@ -183,6 +183,18 @@ class RowFile(Rows):
                 file.close()
                 raise
             file.close()
+
+    def _lock(self, file: BinaryIO) -> None:
+        try:
+            lock_file(file)
+        except BlockingIOError:
+            raise
+        except OSError as error:  # some disks of several machines have no locks
+            warnings.warn(
+                f"{self._target}: its disk has no locks ({error.strerror}); do not write it with "
+                "two runs at a time",
+                stacklevel=5,
+            )
 
     def _cut(self, together: int) -> int:
         """Cut half a row and half a block; return the number of rows that stay."""
