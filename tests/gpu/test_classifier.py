@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from lrrspm import ImageClassifier, find_images, load_model
+from lrrspm import Channel, ImageClassifier, LRREncoder, find_images, load_model
 from lrrspm._support.stages import Stages
 from lrrspm.cache import FeatureStore
 from lrrspm.cli import app
+from lrrspm.descriptors import SIFT, Projection
 from lrrspm.gpu import DeviceError, check_device
 from lrrspm.loading import score_images
 
@@ -107,6 +108,14 @@ def test_unreadable_images_are_skipped(device, folder, tmp_path):
 def test_other_methods_are_refused_before_the_work(device, folder, reads):
     with pytest.raises(ValueError, match=r"LLCEncoder.*fast, balanced, best"):
         small(device, method="LLC").fit(*folder)
+    assert not reads
+
+
+def test_maxima_of_projected_descriptors_are_refused(device, folder, reads):
+    # 126 values and two places: as many as SIFT has, so nothing else would notice.
+    channel = Channel(LRREncoder(8), SIFT(), projection=Projection(126))
+    with pytest.raises(ValueError, match=r"does not compute.*Projection"):
+        ImageClassifier(channels=[channel], device=device).fit(*folder)
     assert not reads
 
 

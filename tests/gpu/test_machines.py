@@ -291,6 +291,12 @@ from lrrspm import ImageClassifier, SpatialPyramidFeatures, find_images
 class Own(SpatialPyramidFeatures):
     pass
 
+def make():
+    class Inner(SpatialPyramidFeatures):
+        pass
+
+    return Inner()
+
 print("begun", flush=True)
 lrrspm.pipeline.engines.MANY = 4
 paths, labels = find_images(sys.argv[1])
@@ -300,6 +306,7 @@ print((model.predict(paths) == labels).all())
 with lrrspm.pipeline.open_engine(2, None, sys.argv[2]) as engine:
     assert engine._reads_apart(paths, SpatialPyramidFeatures())
     assert not engine._reads_apart(paths, Own())
+    assert not engine._reads_apart(paths, make())
 assert __file__ and __spec__ is None
 """
 

@@ -45,6 +45,7 @@ def check_channels(channels: Sequence[Channel]) -> None:
             type(channel.descriptor) not in DESCRIBE
             or pooled not in _POOLED
             or type(channel.projection) not in _PROJECTIONS
+            or (channel.projection is not None and pooled == (LRREncoder, MaxPooling))
         ):
             names = ", ".join(type(part).__name__ for part in parts if part is not None)
             raise ValueError(

@@ -124,12 +124,16 @@ class Engine(NamedTuple):
     def _reads_apart(self, items: Sequence[object], shared: object = None) -> bool:
         """True for many files beside a device; arrays are better left in this process.
 
-        So is what a class of the caller's main module reads, which readers do not know.
+        So is what a class of the caller's main module or of a function reads, which readers
+        do not know.
         """
         if self.readers is None or len(items) < MANY:
             return False
         files = isinstance(getattr(items[0], "image", items[0]), (str, os.PathLike))
-        return files and b"__main__" not in pickle.dumps(shared)
+        try:
+            return files and b"__main__" not in pickle.dumps(shared)
+        except (pickle.PicklingError, AttributeError, TypeError):  # a class of a function
+            return False
 
 
 def _apply(function: Callable[[T], R], chunk: Sequence[T]) -> list[R]:
