@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -142,6 +143,50 @@ def test_a_straggler_is_overtaken(two, tmp_path, monkeypatch):
         stopper.join()
         two.kill(next(worker for worker in two.workers if worker.pid == stopped[0]))
     assert found == [number * number for number in range(12)]
+
+
+def test_a_worker_that_hangs_from_the_start_is_left_out(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "SILENT", 1.5)
+    (stopped,) = two.start_workers(1)
+    os.kill(stopped.pid, signal.SIGSTOP)
+    try:
+        time.sleep(3)
+        with open_engine(1, two.engine) as engine:
+            found = list(engine.map_chunks(square, range(6), str(tmp_path / "notes"), 0.0))
+    finally:
+        two.kill(stopped)
+    assert found == [number * number for number in range(6)]
+
+
+def test_workers_that_do_not_answer_end_the_run(two, monkeypatch):
+    monkeypatch.setattr(module, "ANSWER", 0.5)
+    stopped = list(two.workers)
+    try:
+        with open_engine(1, two.engine) as engine:
+            everywhere: Any = getattr(engine.executor, "everywhere")  # noqa: B009
+            assert len(everywhere(os.getpid)) >= 2
+            for worker in stopped:
+                os.kill(worker.pid, signal.SIGSTOP)
+            with pytest.raises(ClusterError, match="has not answered"):
+                everywhere(os.getpid)
+    finally:
+        for worker in stopped:
+            two.kill(worker)
+
+
+def test_chunks_after_a_late_one_go_to_any_worker(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.3)
+    monkeypatch.setattr(module, "SLOW", 1.0)
+    while len(two.workers) > 1:
+        two.kill(two.workers[-1])
+    notes = tmp_path / "notes"
+    with open_engine(1, two.engine) as engine:
+        results = engine.map_chunks(square, range(40), str(notes), 0.1)
+        found = [next(results)]  # of a chunk that takes 0.8 seconds
+        two.start_workers(1)
+        found += results
+    assert found == [number * number for number in range(40)]
+    assert len({line.split()[1] for line in notes.read_text().splitlines()}) == 2
 
 
 def test_workers_of_another_version_are_refused(two, tmp_path):

@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from queue import Empty, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._support.files import absolute_paths
-from .._support.parallel import single_blas_thread
 from .._support.text import plural
 from ..cache import makers
 from .versions import ClusterError, VersionError, check_identity, identity, question
+from .worker import Done, run_chunk
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -44,6 +46,9 @@ ALONE = 120.0
 
 CONNECT = 10.0
 """Seconds to wait for an answer of the scheduler."""
+
+ANSWER = 30.0
+"""Seconds to wait for the workers to say what they are."""
 
 _SCHEMES = {"dask": "tcp", "tcp": "tcp", "tls": "tls"}
 _INSTALL = "pip install 'lrrspm[dask]'"
@@ -157,8 +162,8 @@ class Cluster(Executor):
         return self._client.submit(function, *args, **named, pure=False)
 
     def everywhere(self, function: Callable[..., R], *args: Any) -> list[R]:
-        """Call a function on every worker."""
-        return list(self._client.run(function, *args).values())
+        """Call a function on every worker that shows signs of life."""
+        return list(self._ask(function, *args).values())
 
     def map_chunks(
         self,
@@ -199,7 +204,7 @@ class Cluster(Executor):
                         common = self._submit(pickle.loads, content, workers=where)
                         for one in late:
                             one.futures.append(start(one.items))
-                        where = None
+                    where = None  # chunks to come may go anywhere
                 waiting.popleft()
                 self._slowest = max(self._slowest, done.seconds)
                 each = done.seconds / len(done.results)
@@ -215,6 +220,39 @@ class Cluster(Executor):
         # Fitted parts may be large; they travel once.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             return self._client.submit(function, *arguments, pure=False, **options)
+
+    def _ask(self, function: Callable[..., R], *args: Any) -> dict[str, R]:
+        """Call a function on every worker that shows signs of life; returns answers by address.
+
+        Not by ``client.run`` alone, which waits for a worker that hangs without an end.
+        """
+        well = sorted(self._well(self._workers()))
+        answers: Queue[dict[str, R] | BaseException] = Queue()
+
+        def ask() -> None:
+            try:
+                answers.put(self._client.run(function, *args, workers=well))
+            except BaseException as error:
+                answers.put(error)
+
+        Thread(target=ask, daemon=True).start()
+        try:
+            found = answers.get(timeout=ANSWER)
+        except Empty:
+            raise ClusterError(
+                f"{self._name}: a worker has not answered for {ANSWER:.0f} seconds; restart "
+                f"those that hang, of: {', '.join(well)}"
+            ) from None
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    @staticmethod
+    def _well(workers: dict[str, Any]) -> set[str]:
+        """Return the workers that have not fallen silent."""
+        latest = max((one["last_seen"] for one in workers.values()), default=0.0)
+        silent = max(SILENT, len(workers) / 25)  # the more there are, the less often they report
+        return {w for w, one in workers.items() if latest - one["last_seen"] < silent}
 
     def _workers(self) -> dict[str, Any]:
         """Return what the scheduler knows of each worker; some versions list five unless asked."""
@@ -285,8 +323,7 @@ class Cluster(Executor):
         The first one; if a worker has fallen silent, all that may wait for it.
         """
         workers = self._workers()
-        latest = max((one["last_seen"] for one in workers.values()), default=0.0)
-        well = {w for w, one in workers.items() if latest - one["last_seen"] < SILENT}
+        well = self._well(workers)
         first = waiting[0]
         keys = {future.key for future in first.futures}
         own = {w for w, theirs in self._client.processing().items() if keys & set(theirs)}
@@ -332,7 +369,7 @@ class Cluster(Executor):
         """Refuse workers with another lrrspm, and warn of those with another processor."""
         ours = makers()
         different: dict[str, str] = {}
-        for address, theirs in self._client.run(question()).items():
+        for address, theirs in self._ask(question()).items():
             if isinstance(theirs, str):
                 raise VersionError(f"worker {address}: {theirs}; here is lrrspm {ours['lrrspm']}")
             check_identity(self._expected, theirs, f"worker {address}")
@@ -345,27 +382,6 @@ class Cluster(Executor):
                 + "; ".join(different.values()),
                 stacklevel=2,
             )
-
-
-class Done(NamedTuple):
-    """Results of a chunk, and the seconds that its worker took."""
-
-    results: Sequence[Any]
-    seconds: float
-
-
-def run_chunk(
-    expected: tuple[str, str],
-    function: Callable[..., Sequence[Any]],
-    shared: tuple[Any, ...],
-    chunk: Sequence[Any],
-) -> Done:
-    """Compute a chunk; this runs on a worker, with BLAS on one thread."""
-    check_identity(expected, makers(), "a worker")
-    start = time.perf_counter()
-    with single_blas_thread():
-        results = function(*shared, chunk)
-    return Done(results, time.perf_counter() - start)
 
 
 def _first_line(error: BaseException) -> str:
