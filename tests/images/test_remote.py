@@ -16,7 +16,7 @@ from lrrspm._support import remote
 from lrrspm._support.files import check_target, file_digest, file_signature
 from lrrspm._support.remote import check_address, read_range, without_secrets
 from lrrspm.cli import app
-from lrrspm.images import ImageError, TooLargeError, audit, expand_paths
+from lrrspm.images import ImageError, KeptImages, TooLargeError, audit, expand_paths
 
 
 class FlakyFileSystem(MemoryFileSystem):
@@ -103,6 +103,36 @@ def test_an_answer_of_503_is_tried_again(flaky):
     assert flaky.asked["/images/dots/01.png"] == remote.TRIES
     assert "secret" not in str(failure.value)
     assert "sig=" not in str(failure.value)
+
+
+def test_folders_named_like_a_split_are_classes_without_folders_in_them(store):
+    for part in ("test", "val"):
+        store.cp("/images/dots/01.png", f"/images/other/{part}/01.png")
+    assert find_images("memory://images/other")[1] == ["test", "val"]
+    store.cp("/images/dots/01.png", "/images/other/val/dots/01.png")
+    with pytest.warns(UserWarning, match="ignored 2 images outside the class folders"):
+        paths, labels = find_images("memory://images/other", part="test")
+    assert (paths, labels) == (["memory://images/other/val/dots/01.png"], ["dots"])
+
+
+def test_what_a_kept_image_asks_for(store, monkeypatch):
+    asked = []
+    ukey = type(store).ukey
+    monkeypatch.setattr(
+        type(store), "ukey", lambda self, path: asked.append(path) or ukey(self, path)
+    )
+    address = "memory://images/dots/01.png"
+    full = KeptImages(0)
+    full.decode(address, None, False)
+    assert asked == []  # it will not be kept
+    kept = KeptImages()
+    first = kept.decode(address, None, False)
+    kept.close()
+    again = kept.decode(address, None, False)
+    assert len(asked) == 2
+    np.testing.assert_array_equal(first.pixels, again.pixels)
+    kept.decode(address, None, False)
+    assert len(asked) == 2
 
 
 def test_files_that_are_not_there(store, flaky):

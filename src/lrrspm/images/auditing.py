@@ -263,7 +263,7 @@ def _equal_files(paths: Sequence[str]) -> Iterator[list[int]]:
     for index, path in enumerate(paths):
         try:
             lengths[os.stat(path).st_size].append(index)
-        except OSError:
+        except OSError:  # also an address: to ask for each length would take a request
             continue
     for length, same in lengths.items():
         if length and len(same) > 1:  # empty files are broken, not copies

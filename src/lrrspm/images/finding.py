@@ -43,7 +43,7 @@ class Scan(NamedTuple):
     strays: list[str]
     """Images that belong to no class."""
     folders: list[Path]
-    """The class folders."""
+    """The class folders, of a folder on this machine."""
     columns: dict[str, list[str]]
 
 
@@ -108,7 +108,8 @@ def find_labeled(
         raise ValueError(f"{root}: no images in its class folders (known suffixes: {suffixes})")
     if scan.strays:
         count = plural(len(scan.strays), "image")
-        where = "outside the class folders" if scan.folders else "that the table does not list"
+        in_folders = scan.folders or is_remote(root)
+        where = "outside the class folders" if in_folders else "that the table does not list"
         warnings.warn(f"{root}: ignored {count} {where}", stacklevel=3)
     full = {name for _, name, _ in images}
     empty = dict.fromkeys(name for _, classes in sides for name in classes if name not in full)
@@ -155,7 +156,9 @@ def _scan_remote(root: str) -> Scan:
     first = {name.partition("/")[0] for name in images if "/" in name}
     if not first:
         raise ValueError(f"{root}: no class folders; expected one per class, as in cat/1.jpg")
-    split = all(name.lower() in TRAIN + TEST for name in first)
+    split = all(name.lower() in TRAIN + TEST for name in first) and any(
+        name.count("/") > 1 for name in images
+    )
     train: dict[str, list[str]] = {}
     tests: dict[str, list[str]] = {}
     strays = []

@@ -59,8 +59,10 @@ class KeptImages:
         if not isinstance(source, (str, os.PathLike)):
             return decode(source, max_side, color)
         name = (os.fspath(source), max_side)
-        signature = file_signature(source)
         known = self._take(name) if self._closed else self._images.get(name)
+        if known is None and (self._closed or self._free <= 0):
+            return decode(source, max_side, color)  # a signature may be a request
+        signature = file_signature(source)
         if known is not None and known.signature == signature and known.color >= color:
             return known.decoded
         decoded = decode(source, max_side, color)

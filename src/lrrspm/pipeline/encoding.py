@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,11 +13,13 @@ from numpy.typing import NDArray
 
 from .. import config
 from .._support.halves import scale_halves
+from .._support.parallel import ordered_map
+from .._support.remote import is_remote
 from .._support.stages import Stages
 from ..cache import FeatureStore, Form, part_key, plain
 from ..gpu import describe_device
 from ..images import KeptImages
-from .chunks import Item, Sources, compile_reading, encode_chunk
+from .chunks import Item, Outcome, Sources, compile_reading, encode_chunk
 from .devices import encode_on_device
 from .engines import Engine
 from .timing import divided
@@ -24,6 +28,9 @@ from .unreadable import Unreadable
 if TYPE_CHECKING:
     from ..channels import Channel
     from ..features import Image, SpatialPyramidFeatures
+
+_ASKING = 16
+"""Requests at a time to the store of remote files."""
 
 
 class Encoded(NamedTuple):
@@ -118,6 +125,28 @@ class Stores:
     def of(self, features: SpatialPyramidFeatures) -> FeatureStore:
         """Return the store that one of the features may use."""
         return self.main if features.reads_plainly else self._none
+
+
+def checked(
+    items: Sequence[Item],
+    outcomes: Iterable[Outcome],
+    store: FeatureStore,
+    digests: Sequence[str | None],
+) -> Iterator[tuple[Item, Outcome, bool]]:
+    """Yield items, what became of them, and whether their files are unchanged since.
+
+    Where files are at addresses that is a request each, so several are under way at a time.
+    """
+
+    def check(pair: tuple[Item, Outcome]) -> tuple[Item, Outcome, bool]:
+        item, outcome = pair
+        return item, outcome, store.unchanged(item.image, digests[item.number])
+
+    with ExitStack() as opened:
+        asking = None
+        if store.active and any(is_remote(item.image) for item in items):
+            asking = opened.enter_context(ThreadPoolExecutor(_ASKING))
+        yield from ordered_map(check, zip(items, outcomes, strict=True), asking, 2 * _ASKING)
 
 
 class _Column:
@@ -241,9 +270,8 @@ def _encode(
             outcomes = encode_on_device(sources, channels, items, engine)
         else:
             outcomes = engine.map_chunks(encode_chunk, items, sources, channels)
-        for item, outcome in zip(
-            items, stages.track("encoding images", outcomes, len(items)), strict=True
-        ):
+        outcomes = stages.track("encoding images", outcomes, len(items))
+        for item, outcome, unchanged in checked(items, outcomes, stores.main, digests):
             spent += outcome.seconds
             if outcome.error is not None:
                 if not skip:
@@ -251,7 +279,7 @@ def _encode(
                 skipped[item.number] = outcome.error.reason
                 continue
             digest = digests[item.number]
-            kept = digest if stores.main.unchanged(item.image, digest) else None
+            kept = digest if unchanged else None
             for job, vector in zip(item.jobs, outcome.arrays, strict=True):
                 columns[job].keep(item.number, vector, kept)
     return spent

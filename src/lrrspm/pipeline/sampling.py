@@ -17,7 +17,7 @@ from ..encoders import Progress
 from ..images import KeptImages
 from .chunks import Draw, Item, Sources, compile_reading, draw_quota, sample_chunk
 from .devices import check_computable
-from .encoding import Stores, device_key
+from .encoding import Stores, checked, device_key
 from .engines import Engine
 from .fitted import Place, array_names, fitted_arrays, recipe_of, restore_channel
 from .timing import divided
@@ -371,16 +371,14 @@ def _sample(
     draws = [plan.draw for plan in plans]
     with divided(stages, ["read", "describe"]) as spent:
         outcomes = engine.map_chunks(sample_chunk, items, sources, draws)
-        for item, outcome in zip(
-            items, stages.track("reading images", outcomes, len(items)), strict=True
-        ):
+        outcomes = stages.track("reading images", outcomes, len(items))
+        for item, outcome, unchanged in checked(items, outcomes, stores.main, digests):
             spent += outcome.seconds
             if outcome.error is not None:
                 if not skip:
                     raise outcome.error
                 skipped[item.number] = outcome.error.reason
                 continue
-            unchanged = stores.main.unchanged(item.image, digests[item.number])
             drawn = dict(zip(item.jobs, outcome.arrays, strict=True))
             for n, plan in enumerate(plans):
                 if n in drawn:
