@@ -1,4 +1,4 @@
-"""Draw a folder of made images: metal washers, sound, scratched, chipped or stained.
+"""Draw a folder of synthetic images: metal washers, sound, scratched, chipped or stained.
 
 ``python -m docs.parts DIR`` writes DIR/CLASS/NUMBER.png. The figures of the evidence, the report
 and the page in these documents use them.

@@ -3,17 +3,17 @@ Bags of visual words, and beyond
 ================================
 
 The classic way to classify images without a neural network: describe patches, quantize the
-descriptors by a codebook of "visual words", count them, and train a classifier on the histograms.
-This example does it step by step on textures of scikit-image, as asked for in scikit-image's issue
-6126, and then with the methods of this library that grew out of it: a spatial pyramid, low-rank
-codes, moments.
+descriptors with a codebook of "visual words", count them, and train a classifier on the histograms.
+This example does so step by step on textures from scikit-image, as requested in scikit-image's
+issue 6126, and then with the methods of this library that grew out of it: a spatial pyramid,
+low-rank codes, moments.
 """
 
 # %%
 # Images
 # ------
 # Brick, grass and gravel: three photographs that come with scikit-image. Pieces of the left half
-# are for training, of the right half for testing; noise and changes of light make it harder.
+# are for training, pieces of the right half for testing; noise and lighting changes make it harder.
 import matplotlib.pyplot as plt
 import numpy as np
 from skimage import data
@@ -43,7 +43,7 @@ y_train, y_test = (np.repeat(list(textures), count) for count in (20, 40))
 # %%
 # Words
 # -----
-# Descriptors of patches every 4 pixels, and 50 words by k-means over those of the training images.
+# Descriptors of patches 4 pixels apart, and 50 words, by k-means over those of the training images.
 described = [dense_sift(image, step=4).values for image in train]
 words = learn_codebook(np.concatenate(described), 50, random_state=0)
 encoder = VQEncoder(codebook=words).fit(described[0])
@@ -71,11 +71,10 @@ results = {
 # %%
 # Beyond
 # ------
-# ``ImageClassifier`` has these steps as methods by name, the ones of the paper among them: counts
-# in the cells of a spatial pyramid, low-rank codes pooled by maxima, and moments. On textures,
-# which are the same everywhere, a pyramid has nothing to add, and with 120 test images differences
-# of a few percent are luck. On scenes, objects and faces they are not: see the results on this
-# site.
+# ``ImageClassifier`` offers these steps as named methods, including those of the paper: counts in
+# the cells of a spatial pyramid, low-rank codes with max pooling, and moments. On textures, which
+# are the same everywhere, a pyramid adds nothing, and with 120 test images differences of a few
+# percent are luck. On scenes, objects and faces they are not: see the results on this site.
 for name, title in {
     "KernelSPM": "spatial pyramid,\nintersection",
     "LrrSPM": "low-rank codes,\nlinear",

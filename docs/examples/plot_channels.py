@@ -2,13 +2,13 @@
 Two channels: shapes and colors
 ===============================
 
-A channel is one way from pixels to a vector. With two of them an image has both vectors, and the
+A channel is one way from pixels to a vector. With two channels, an image has both vectors, and the
 products of images, which the support vector machine works on, are weighted means of both.
 """
 
 # %%
-# Drawings of four classes: washers and disks, each in two colors. Gradients tell the shapes apart,
-# colors the colors; only both together tell all four.
+# Drawings of four classes: washers and disks, each in two colors. One channel distinguishes shapes,
+# by gradients, the other colors; only both together distinguish all four classes.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -20,7 +20,7 @@ rng = np.random.default_rng(0)
 
 
 def draw(hole, color):
-    """Draw a disk on a gray table, with a hole or without, of a color."""
+    """Draw a disk of a color on a gray table, with or without a hole."""
     y, x = np.mgrid[:96, :96] - 48 + rng.uniform(-8, 8, (2, 1, 1))
     radius = np.hypot(x, y)
     solid = (radius < 36) & ~(hole & (radius < 18))
@@ -55,6 +55,6 @@ for axis, (name, channels) in zip(
 plt.show()
 
 # %%
-# ``Channel(weight=None)`` learns weights of a channel's levels from their alignment, as the presets
-# ``balanced`` and ``best`` do; ``Channel(when="color")`` leaves a channel out where images have no
-# color.
+# ``Channel(weight=None)`` learns weights for a channel's levels from their alignment, as the
+# presets ``balanced`` and ``best`` do; ``Channel(when="color")`` leaves a channel out if the images
+# have no color.

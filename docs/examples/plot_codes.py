@@ -2,13 +2,13 @@
 Codes of one patch by four encoders
 ===================================
 
-Encoders differ in how many atoms take part in a code: one (vector quantization), the five nearest
+Encoders differ in how many atoms contribute to a code: one (vector quantization), the five nearest
 (LLC), as few as explain the patch well (sparse coding), or all that resemble it (low-rank
 representation).
 """
 
 # %%
-# One codebook of 64 atoms for all, from the patches of a photograph.
+# All use the same codebook of 64 atoms, learned from the patches of a photograph.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_sample_image
@@ -35,7 +35,7 @@ encoders = {
 codes = {name: encoder.fit_transform(patches.values) for name, encoder in encoders.items()}
 
 # %%
-# A patch at the border of a roof.
+# A patch at the edge of a roof.
 chosen = int(np.argmin(np.hypot(patches.x - 150, patches.y - 75)))
 figure, axes = plt.subplots(2, 2, figsize=(10, 4.2), sharex=True, layout="constrained")
 for axis, (name, values) in zip(axes.ravel(), codes.items(), strict=True):
@@ -50,7 +50,7 @@ plt.show()
 
 # %%
 # How much does the code change between neighboring patches, 6 pixels apart? Codes of length 1 that
-# have nothing in common are 1.41 apart. Low-rank codes, which are linear up to the threshold,
+# have nothing in common are 1.41 apart. Low-rank codes, which are linear except for the threshold,
 # change least.
 columns = len(np.unique(patches.x))
 for name, values in codes.items():

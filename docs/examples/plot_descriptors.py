@@ -2,8 +2,8 @@
 Dense SIFT: a patch in 128 numbers
 ==================================
 
-A patch is cut into 4 x 4 bins, and in each of them gradients are summed up by direction, 8 of them.
-Light and contrast hardly matter, since the numbers are divided by their length.
+A patch is divided into 4 x 4 bins, and in each bin gradients are summed in 8 directions. Lighting
+and contrast hardly matter, since the numbers are divided by their length.
 """
 
 # %%
@@ -22,7 +22,7 @@ patches = sift.describe(image)
 print(f"{len(patches.values)} patches of {sift.n_values} values")
 
 # %%
-# A corner of the roof, windows below it, and the sky. Each patch has 16 bins; the strokes of a bin
+# A corner of the roof, windows below it, and the sky. Each patch has 16 bins; the strokes in a bin
 # are its eight directions.
 chosen = [int(np.argmin(np.hypot(patches.x - x, patches.y - y))) for x, y in [(150, 75), (60, 140)]]
 chosen.append(int(np.argmin(patches.values.sum(axis=1))))
@@ -47,10 +47,10 @@ for axis, patch, color in zip(axes[1:], chosen, colors, strict=True):
 plt.show()
 
 # %%
-# At half of the contrast, most patches of length 1 stay as they are. Those that were just strong
-# enough to be scaled to length 1 are not any more, and become shorter, as flat ones are.
+# At half the contrast, most patches of length 1 stay as they are. Those that were just strong
+# enough to be scaled to length 1 no longer are, and become shorter, as flat ones are.
 dimmed = sift.describe(image / 2).values
 strong = np.linalg.norm(patches.values, axis=1) > 0.99
 change = np.linalg.norm(dimmed - patches.values, axis=1)[strong]
 print(f"{strong.mean():.0%} of the patches have length 1")
-print(f"of these, {np.mean(change < 0.001):.0%} stay the same at half of the contrast")
+print(f"of these, {np.mean(change < 0.001):.0%} stay the same at half the contrast")

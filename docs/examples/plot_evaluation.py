@@ -6,8 +6,8 @@ How good is it, and with how many images?
 """
 
 # %%
-# Handwritten digits of scikit-learn, as files in one folder per class, since ``evaluate`` takes
-# paths.
+# Handwritten digits from scikit-learn, saved as files in one folder per class, since ``evaluate``
+# takes paths.
 import tempfile
 from pathlib import Path
 
@@ -40,7 +40,7 @@ for method, results in found.items():
     print(method, [f"{result.mean:.1f}" for result in results])
 
 # %%
-# Mean and standard deviation over the splits; and of the best result, which digits are confused.
+# Mean and standard deviation over the splits, and which digits the best result confuses.
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), width_ratios=[1.2, 1], layout="constrained")
 for (method, results), color in zip(found.items(), ("#d1620a", "#1f6fb4"), strict=True):
     means, deviations = ([getattr(one, name) for one in results] for name in ("mean", "std"))

@@ -21,15 +21,15 @@ labels = np.repeat(CLASSES, 30)
 model = ImageClassifier(random_state=0, n_jobs=-1).fit(images, labels)
 
 # %%
-# A new one, and the evidence for its class.
+# A new washer, and the evidence for its class.
 image = draw_part("stained", np.random.default_rng(99))
 found = model.explain(image, "stained")
 print(f"score {found.score:.4f}, sum of {len(found.contributions)} contributions", end=" ")
 print(f"{found.contributions.sum() + found.intercept:.4f}")
 
 # %%
-# Blue is for the class, orange against it. Every class has evidence of both kinds; what is left of
-# them is its score, and the largest score is the answer.
+# Blue is evidence for the class, orange against it. Every class has evidence of both kinds; their
+# sum is its score, and the class with the largest score is predicted.
 examined = model.examine(image)
 strongest = np.abs(found.map).max()
 colors = LinearSegmentedColormap.from_list("evidence", ["#d1620a", "#ffffff", "#1f6fb4"])

@@ -3,11 +3,11 @@ Frames of one video belong together
 ===================================
 
 Images that belong together, such as frames of a video, must not be on both sides of a split.
-Here classes have nothing in common but their frames, so a fair accuracy is that of guessing.
+Here nothing distinguishes the classes, so an honest accuracy is that of guessing.
 """
 
 # %%
-# Four classes of six videos with five frames each. A video is a random picture, and its frames
+# Four classes of six videos with five frames each. A video is a random image, and its frames
 # differ by a little noise. Nothing tells one class from another.
 import tempfile
 from pathlib import Path
@@ -34,7 +34,7 @@ for name in "abcd":
             Image.fromarray(pixels).save(folder / name / f"video{video}_{frame}.png")
 
 # %%
-# Groups by a pattern: what comes before the last underscore. The command line says it as
+# Group names from a pattern: what comes before the last underscore. On the command line, this is
 # ``--group '(.*)_'``.
 found = find_labeled(folder)
 groups = name_groups(found, folder, r"(.*)_")
@@ -49,8 +49,8 @@ results = {
 }
 
 # %%
-# With frames on both sides the model only has to remember. That is not how it will do on the next
-# video.
+# With frames on both sides, the model only has to remember them. That is not how well it will do on
+# the next video.
 figure, axes = plt.subplots(1, 2, figsize=(9, 2.9), width_ratios=[1.5, 1], layout="constrained")
 shown = [Image.open(folder / "a" / f"video{v}_{f}.png") for v in range(3) for f in range(3)]
 tiles = np.array([np.asarray(one) for one in shown]).reshape(3, 3, 96, 96)

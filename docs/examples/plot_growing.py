@@ -3,12 +3,12 @@ A model that grows
 ==================
 
 A model in use meets images that it gets wrong, and classes that it does not know. ``partial_fit``
-and ``grow`` train its support vector machine again with them; the codebook stays, so nothing else
-has to be computed again.
+and ``grow`` train its support vector machine again with them; the codebook stays the same, so
+nothing else has to be computed again.
 """
 
 # %%
-# Washers, sound or stained, 10 of each; later more of them, and a class that is new.
+# Washers, sound or stained, 10 of each; later more of these, and a new class.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -17,7 +17,7 @@ from lrrspm import ImageClassifier
 
 
 def draw(kinds, count, seed):
-    """Draw images of some kinds; return them and their labels."""
+    """Draw images of some kinds, and return them with their labels."""
     rng = np.random.default_rng(seed)
     images = [draw_part(kind, rng)[::2, ::2] for kind in kinds for _ in range(count)]
     return images, np.repeat(kinds, count)
@@ -32,8 +32,8 @@ steps = {
 }
 
 # %%
-# The first call is ``fit``, and learns the codebook. Later ones are exact, not an update: the
-# scores are those of a machine that was trained on all vectors at once.
+# The first call is ``fit``, and learns the codebook. Later ones are exact, not incremental updates:
+# the scores are those of an SVM that was trained on all vectors at once.
 model = ImageClassifier(method="balanced", random_state=0)
 recalls = []
 for name, (images, labels) in steps.items():
@@ -44,7 +44,7 @@ for name, (images, labels) in steps.items():
     print(f"{line:25} {model.summary_['images']} images, classes {', '.join(model.classes_)}")
 
 # %%
-# Right answers of each class after each step.
+# Share of right answers for each class after each step.
 figure, axis = plt.subplots(figsize=(8, 3.2), layout="constrained")
 for shift, kind, shares in zip(
     (-0.25, 0, 0.25), ("sound", "stained", "chipped"), zip(*recalls, strict=True), strict=True

@@ -2,8 +2,8 @@
 What lambda and the threshold do
 ================================
 
-A low-rank code is a ridge solution: lambda trades how well the code reconstructs the patch for how
-small it is. The threshold then removes what is below the mean.
+A low-rank code is a ridge solution: lambda trades how well the code reconstructs the patch against
+how small it is. The threshold then removes entries below the mean.
 """
 
 # %%
@@ -30,7 +30,7 @@ def encode(regularization, threshold=0.0):
 
 # %%
 # Small values of lambda reconstruct best, with large entries of both signs that cancel; large ones
-# leave plain similarities to all atoms. The paper's 0.7 lies between.
+# leave plain similarities to all atoms. The paper's 0.7 is in between.
 figure, axes = plt.subplots(1, 4, figsize=(12, 2.9), layout="constrained")
 for axis, chosen in zip(axes, (1e-3, 0.7, 100.0), strict=False):
     code, kept = encode(chosen)[100], encode(chosen, threshold=0.98)[100]

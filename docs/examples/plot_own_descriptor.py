@@ -3,7 +3,7 @@ A descriptor of your own
 ========================
 
 A subclass of ``Descriptor`` says how many values it has and describes the pixels of an image. Such
-a part works in a channel right away; registered by an entry point of a package, it can also be
+a part works in a channel right away; if a package registers it with an entry point, it can also be
 saved, cached and named on the command line.
 """
 
@@ -37,7 +37,7 @@ class Grain(Descriptor):
 
 
 # %%
-# Three kinds of made textures.
+# Three kinds of synthetic textures.
 rng = np.random.default_rng(0)
 grains = {"fine": 0.7, "medium": 2.0, "coarse": 5.0}
 
@@ -53,7 +53,7 @@ labels = np.repeat(list(grains), 30)
 train = np.arange(90) % 3 > 0
 
 # %%
-# A classifier with this descriptor alone.
+# A classifier with this descriptor only.
 channel = Channel(LRREncoder(codebook_size=32), Grain(), levels=(1, 2))
 model = ImageClassifier(channels=[channel], random_state=0)
 model.fit([images[i] for i in np.flatnonzero(train)], labels[train])
@@ -61,7 +61,7 @@ right = model.score([images[i] for i in np.flatnonzero(~train)], labels[~train])
 print(f"right: {right:.0%} of {np.sum(~train)} images")
 
 # %%
-# What it sees: patches of the three classes by their two numbers.
+# What it sees: the two numbers for patches of the three classes.
 figure, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
 for number, (axis, name) in enumerate(zip(axes, grains, strict=False)):
     axis.imshow(images[30 * number], cmap="gray", vmin=0, vmax=1)
@@ -75,8 +75,8 @@ axes[3].spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# ``Grain`` is a class of this program, so a model that has it cannot be saved: nobody could load
-# it. The page on extending shows the entry point that makes it known.
+# ``Grain`` is a class in this program, so a model that has it cannot be saved: nobody could load
+# it. The page on extending shows the entry point that registers it.
 try:
     model.save("grain.lrrspm")
 except ValueError as error:

@@ -2,13 +2,14 @@
 From scores to probabilities
 ============================
 
-Scores of a support vector machine say which class is best, not how sure that is. One number, the
-temperature, turns them into probabilities; cross-validation finds it while the model is trained.
+The scores of a support vector machine say which class is best, not how certain that is. One
+number, the temperature, turns them into probabilities; cross-validation finds it while the model
+is trained.
 """
 
 # %%
-# Handwritten digits of scikit-learn, enlarged from 8 to 48 pixels, and made noisy so that some are
-# hard to tell. 20 per class are for training.
+# Handwritten digits from scikit-learn, enlarged from 8 to 48 pixels, with noise so that some are
+# hard to tell apart. 20 per class are for training.
 import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
@@ -28,7 +29,7 @@ model.fit([images[i] for i in train], digits.target[train])
 print(f"temperature {model.temperature_:.3f}")
 
 # %%
-# Scores and probabilities of images that it has not seen.
+# Scores and probabilities of images that the model has not seen.
 scores = model.decision_function([images[i] for i in test])
 chances = model.probabilities(scores)
 right = scores.argmax(axis=1) == digits.target[test]
@@ -37,8 +38,8 @@ print(f"right: {right.mean():.1%}, mean confidence: {confidence.mean():.1%}")
 
 # %%
 # On the left each image is a dot: its best score and the probability of that class. The same score
-# can mean much or little, depending on the other classes. On the right, images are grouped by
-# confidence: were probabilities perfect, bars would end at the dashed line.
+# can mean a lot or little, depending on the other classes. On the right, images are grouped by
+# confidence: if probabilities were perfect, bars would end at the dashed line.
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 for truth, color, name in ((True, "#1f6fb4", "right"), (False, "#d1620a", "wrong")):
     chosen = right == truth

@@ -2,8 +2,8 @@
 The spatial pyramid
 ===================
 
-An image is cut into grids of 1 x 1, 2 x 2 and 4 x 4 cells. In each of the 21 cells, the strongest
-code of each atom is kept, so the vector says what there is, and roughly where.
+An image is divided into grids of 1 x 1, 2 x 2 and 4 x 4 cells. In each of the 21 cells, the largest
+code of each atom is kept, so the vector says what is in the image, and roughly where.
 """
 
 # %%
@@ -32,7 +32,7 @@ print(f"a vector of {vector.size} numbers")
 
 # %%
 # The atom that varies most between the 16 finest cells, drawn over the image on all three levels:
-# it is strong where the image has what it stands for.
+# its code is large where the image shows what the atom stands for.
 atom = int(np.ptp(pooled[5:], axis=0).argmax())
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
 first = 0

@@ -2,8 +2,8 @@
 A store that remembers
 ======================
 
-With ``cache`` a classifier keeps codebooks and vectors in a folder, under a key of everything that
-they depend on. Training again reads them, and gives the same model, bit for bit.
+With ``cache``, a classifier keeps codebooks and vectors in a folder, under a key made from
+everything that they depend on. Training again reads them, and gives the same model, bit for bit.
 """
 
 # %%
@@ -24,14 +24,14 @@ paths, labels = find_images(folder / "images")
 
 
 def train():
-    """Train a model, with the store; return its seconds per stage, and its scores."""
+    """Train a model with the store; return its seconds per stage and its scores."""
     model = ImageClassifier(random_state=0, cache=folder / "store")
     seconds = train_with_estimate(paths, labels, model).estimate.seconds
     return seconds, model.decision_function(paths[:5])
 
 
 # %%
-# A small run first, which is not shown: it loads compiled loops.
+# First a small run, which is not shown: it loads compiled loops.
 train_with_estimate(paths[::5], labels[::5], ImageClassifier(random_state=0))
 runs = {"empty store": train(), "full store": train()}
 (_, before), (_, after) = runs.values()

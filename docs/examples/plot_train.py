@@ -6,7 +6,7 @@ The whole way in a few lines: find images, train, see how good the model is, sav
 """
 
 # %%
-# A folder with one folder per class. Here its images are drawings of washers; take your own.
+# A folder with one folder per class. Here the images are drawings of washers; use your own instead.
 import tempfile
 from pathlib import Path
 
@@ -23,8 +23,8 @@ paths, labels = find_images(folder / "images")
 print(len(paths), "images of", sorted(set(labels)))
 
 # %%
-# ``fit`` would do; this also estimates by cross-validation how good the model is, as ``lrrspm
-# train`` does.
+# ``fit`` would be enough; this also estimates by cross-validation how good the model is, as
+# ``lrrspm train`` does.
 model = ImageClassifier(random_state=0, n_jobs=-1)
 estimate = train_with_estimate(paths, labels, model).estimate
 low, high = estimate.interval

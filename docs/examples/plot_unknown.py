@@ -2,9 +2,9 @@
 Images of classes that a model does not know
 ============================================
 
-A model of six digits sees all ten. With a least confidence it says "unknown" where it is not sure,
-or where an image is less familiar than nearly all training images were. That catches a part of
-what is foreign, not all of it.
+A model of six digits is shown all ten. With a minimum confidence it answers "unknown" if it is not
+sure, or if an image is less familiar than nearly all training images were. That catches some images
+of unknown classes, not all of them.
 """
 
 # %%
@@ -25,7 +25,7 @@ model = ImageClassifier(method="fast", random_state=0)
 model.fit([images[i] for i in train], digits.target[train])
 
 # %%
-# ``is_known`` is what ``lrrspm predict --min-confidence 0.8`` asks.
+# ``is_known`` is the test that ``lrrspm predict --min-confidence 0.8`` applies.
 scores = model.decision_function([images[i] for i in test])
 answered = model.is_known(scores, 0.8)
 foreign = digits.target[test] > 5
@@ -34,7 +34,7 @@ print(f"answered: {answered[foreign].mean():.0%} of digits 6 to 9, all of them w
 
 # %%
 # Confidence and familiarity of every image: those above and to the right of both dashed lines are
-# answered. Confidence alone would not do: the model is sure of many foreign digits, too.
+# answered. Confidence alone would not be enough: the model is sure of many unknown digits, too.
 found = familiarity(scores, model.temperature_)
 confidence = model.probabilities(scores).max(axis=1)
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")

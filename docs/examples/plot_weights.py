@@ -1,9 +1,9 @@
 """
-Low-rank weights beside posteriors
-==================================
+Low-rank weights and posteriors
+===============================
 
-LrrFV sums up the descriptors of each atom. Which atoms a descriptor belongs to is told by its
-low-rank code, cut off at half of its largest entry; Fisher vectors take the posteriors of a
+LrrFV sums the descriptors of each atom. Which atoms a descriptor belongs to is decided by its
+low-rank code, cut off at half of its largest entry; Fisher vectors use the posteriors of a
 Gaussian mixture instead.
 """
 
@@ -23,7 +23,7 @@ values = Projection(30).fit(patches.values).transform(patches.values, places(pat
 print(f"{len(values)} patches of {values.shape[1]} values, the last two their places")
 
 # %%
-# Both encoders with ten atoms. Weights of a patch sum to 1.
+# Both encoders have ten atoms. The weights of a patch sum to 1.
 encoders = {
     "low-rank weights": LRRWeightEncoder(10, random_state=0),
     "posteriors of a mixture": MixtureEncoder(10, random_state=0),
@@ -31,8 +31,8 @@ encoders = {
 weights = {name: encoder.fit_transform(values) for name, encoder in encoders.items()}
 
 # %%
-# Each atom has a color, and each patch the mixture of its atoms' colors. Posteriors of a mixture
-# nearly always decide for one atom; low-rank weights let a few neighbors share a patch.
+# Each atom has a color, and each patch a mixture of its atoms' colors. Posteriors of a mixture
+# nearly always pick one atom; low-rank weights let a few neighboring atoms share a patch.
 palette = plt.get_cmap("tab10")(np.arange(10))[:, :3]
 shape = len(np.unique(patches.y)), len(np.unique(patches.x)), 3
 figure, axes = plt.subplots(2, 2, figsize=(9, 5.6), layout="constrained")
