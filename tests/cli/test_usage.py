@@ -56,6 +56,8 @@ EVALUATE = ["evaluate", "x"]
         ([*TRAIN, "--method", "magic"], "--method"),
         ([*TRAIN, "--method", "all"], "--method"),
         ([*TRAIN, "--jobs", "0"], "--jobs"),
+        ([*TRAIN, "--engine", "dask://"], "--engine"),
+        ([*TRAIN, "--engine", "tls:///"], "--engine"),
         ([*TRAIN, "--C", "0"], "--C"),
         ([*TRAIN, "--C", "nan"], "--C"),
         ([*TRAIN, "--lamda", "1"], "--lamda"),

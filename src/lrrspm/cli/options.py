@@ -235,7 +235,8 @@ DeviceName = Annotated[
 
 def _known_engine(engine: str) -> str:
     """Refuse what is neither a name nor an address, before the work."""
-    if engine in ("threads", "processes") or engine.startswith(("dask://", "tls://")):
+    scheme, _, host = engine.partition("://")
+    if engine in ("threads", "processes") or (scheme in ("dask", "tls") and host.strip("/")):
         return engine
     raise typer.BadParameter(
         f"expected threads, processes, dask://HOST:PORT or tls://HOST:PORT, got {printable(engine)}"
