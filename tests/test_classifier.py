@@ -50,7 +50,7 @@ def test_one_image_of_any_kind(image_folder, tmp_path):
     (tmp_path / "cut.png").write_bytes(Path(paths[0]).read_bytes()[:200])
     with (
         Image.open(tmp_path / "cut.png") as cut,
-        pytest.raises(ValueError, match="image of Pillow cannot be read"),
+        pytest.raises(ValueError, match="Pillow image cannot be read"),
     ):
         model.predict(cut)
 

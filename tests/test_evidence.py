@@ -263,7 +263,7 @@ def test_an_explanation_is_a_small_tuple(model, image_folder):
 
 
 def test_unknown_labels_are_named(model, image_folder):
-    with pytest.raises(ValueError, match="no class 'cat'; there are: across, along, dots"):
+    with pytest.raises(ValueError, match="no class 'cat'; choose from: across, along, dots"):
         model.explain(image_folder / "dots" / "00.png", "cat")
 
 

@@ -204,5 +204,5 @@ def test_what_cannot_be_compared(images):
     with pytest.raises(ValueError, match="are numbers"):
         find_changes(model, gathered)
     model.digests_ = None
-    with pytest.raises(ValueError, match="does not know what it was trained on; train again"):
+    with pytest.raises(ValueError, match="does not record its training images; train it again"):
         find_changes(model, gathered)

@@ -61,7 +61,7 @@ def test_recipes(method, encoder, pooling, norm, levels, kernel):
 def test_the_seven_rows_of_the_tables():
     assert NAMES == ["LrrSPM", "LinearBOF", "KernelBOF", "LinearSPM", "KernelSPM", "ScSPM", "LLC"]
     with pytest.raises(
-        ValueError, match="no method 'magic'; there are: fast, balanced, best, LrrSPM"
+        ValueError, match="no method 'magic'; choose from: fast, balanced, best, LrrSPM"
     ):
         ImageClassifier(method="magic").fit([np.zeros((9, 9))] * 2, [0, 1])
 

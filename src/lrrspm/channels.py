@@ -91,7 +91,7 @@ class Channel(BaseEstimator):
         return channel
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; one of a part that is None names the default part first."""
+        """Set parameters; setting one of a part that is None creates the default part first."""
         nested = {name: params.pop(name) for name in list(params) if "__" in name}
         super().set_params(**params)
         roles = {name.partition("__")[0] for name in nested}

@@ -204,7 +204,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         return probabilities(scores, self.temperature_ or config.TEMPERATURE)
 
     def is_known(self, scores: NDArray[Any], confidence: float) -> NDArray[np.bool_]:
-        """Tell which images to answer, (N,), from scores (N, n_classes).
+        """Return which images to answer, (N,), from scores (N, n_classes).
 
         Those with a class of at least that probability, but for images that are less
         familiar than nearly all training images were.
@@ -271,7 +271,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     @property
     def method_name(self) -> str:
-        """The method in a word: its name, or that of the encoder's own, or "custom"."""
+        """Name of the method, or of the encoder's own method, or "custom"."""
         if self.channels is not None:
             return "custom" if self.method is None else self.method
         if self.method is None:
@@ -280,7 +280,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
 
     @property
     def method_summary(self) -> str:
-        """The method in a line."""
+        """One-line summary of the method."""
         name = self.method_name
         return "custom channels" if name == "custom" else find_method(name).summary
 

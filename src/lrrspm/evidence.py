@@ -19,7 +19,7 @@ from .svm import SVM, probabilities, score_columns
 
 
 class Explanation(NamedTuple):
-    """A score taken apart: ``score == intercept + contributions.sum()``, up to rounding.
+    """A score broken down by patch: ``score == intercept + contributions.sum()``, up to rounding.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Examination:
         if label not in classes:
             few = ", ".join(str(name) for name in classes[:20])
             more = f" and {len(classes) - 20} more" if len(classes) > 20 else ""
-            raise ValueError(f"no class {label!r}; there are: {few}{more}")
+            raise ValueError(f"no class {label!r}; choose from: {few}{more}")
         index = classes.index(label)
         # Two classes share one row of weights, which is the second one's.
         row, sign = (0, 2 * index - 1) if len(classes) == 2 else (index, 1)

@@ -137,7 +137,7 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
         """Return unfitted channels of our own, every part named."""
         given = [Channel()] if self.channels is None else list(self.channels)
         if not given or not all(isinstance(channel, Channel) for channel in given):
-            raise ValueError(f"channels must be a list of one or more Channel, got {given}")
+            raise ValueError(f"channels must be a list of one or more Channel objects, got {given}")
         return [channel.complete() for channel in given]
 
     def check_parameters(self) -> None:
@@ -162,7 +162,7 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
 
     @property
     def reads_plainly(self) -> bool:
-        """True for this very class: only then is known how images are read."""
+        """True for this exact class: only its way of reading images is known."""
         return type(self) is SpatialPyramidFeatures
 
     @property
@@ -171,7 +171,7 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
         return ("plain", self.max_side, self.min_side) if self.reads_plainly else id(self)
 
     def weigh(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Join the channels' vectors (n_features,), each in its precision, by their weights."""
+        """Join the weighted vectors (n_features,) of the channels, each in its precision."""
         if not self.weighs:
             return parts[0]
         weighed = []

@@ -217,9 +217,9 @@ def find_changes(classifier: ImageClassifier, gathered: Gathered) -> Changes:
     Raises ValueError for a classifier that does not know them.
     """
     if classifier.digests_ is None:
-        raise ValueError("this model does not know what it was trained on; train again")
+        raise ValueError("the model does not record its training images; train it again")
     if classifier.classes_.dtype.kind != "U":
-        raise ValueError("the labels of this model are numbers, folders have names; use grow")
+        raise ValueError("the labels of the model are numbers, but folders have names; use grow")
     trained = label_digests(classifier.digests_, classifier.classes_, classifier.summary_)
     labels_of: dict[str, set[str]] = {}
     for digest, label in trained:

@@ -252,7 +252,7 @@ def find_method(name: str) -> Method:
     try:
         found = registry.find("methods", name)
     except registry.MissingPartError:
-        raise ValueError(f"no method {name!r}; there are: {', '.join(method_names())}") from None
+        raise ValueError(f"no method {name!r}; choose from: {', '.join(method_names())}") from None
     if not isinstance(found, Method):
         raise TypeError(f"the method {name!r} is a {type(found).__name__}, expected a Method")
     return found

@@ -40,7 +40,7 @@ def test_new_class_relabeled_image_and_back(trained, image_folder, tmp_path):
     grown = load_model(other)
     assert grown.predict([image_folder / "dots" / "00.png"]).tolist() == ["dots"]
     text = run("add", other, old, "--forget-missing", *cache).stdout
-    assert "0 new images, 23 known, 1 with another class than before; forgot 12 images" in text
+    assert "0 new images, 23 known, 1 with a new label; forgot 12 images" in text
     assert "gone classes: dots" in text
     assert other.read_bytes() == before
 
@@ -51,7 +51,7 @@ def test_missing_images_are_not_forgotten_silently(trained, image_folder, tmp_pa
     shutil.copytree(image_folder / "dots", tmp_path / "new" / "dots")
     result = run("add", model, tmp_path / "new", "--json", code=1)
     reason = json.loads(result.stdout)["error"]
-    assert "24 images of the model (12 of across, 12 of along) are not in" in reason
+    assert ": 24 images of the model (12 of across, 12 of along); add" in reason
     assert "--forget-missing" in reason
     assert model.read_bytes() == before
 
@@ -84,7 +84,7 @@ def test_unreadable_images_are_skipped(trained, tmp_path):
 def test_a_model_of_an_older_version(image_folder, tmp_path):
     shutil.copy(FORMAT_1, tmp_path / "old.lrrspm")
     result = run("add", tmp_path / "old.lrrspm", image_folder, "--json", code=1)
-    assert json.loads(result.stdout)["error"].endswith("trained on; train again")
+    assert json.loads(result.stdout)["error"].endswith("training images; train it again")
 
 
 def test_files_that_are_no_models_stay(trained, tmp_path):

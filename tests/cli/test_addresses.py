@@ -289,7 +289,7 @@ class Buckets:
 @pytest.mark.parametrize(
     ("path", "error"),
     [("bucket/new", None), ("bucket/a/new", None), ("bucket/old", None), ("closed/new", None),
-     ("other/new", "there is no other"), ("bucket", "no name of a file"),
+     ("other/new", "there is no other"), ("bucket", "is not a file name"),
      ("bucket/folder", "is a folder")],
 )  # fmt: skip
 def test_targets_are_checked_early(path, error, monkeypatch):
@@ -303,5 +303,5 @@ def test_targets_are_checked_early(path, error, monkeypatch):
 
 
 def test_an_address_without_a_name():
-    with pytest.raises(IsADirectoryError, match="no name of a file"):
+    with pytest.raises(IsADirectoryError, match="is not a file name"):
         check_target("memory://")

@@ -56,7 +56,7 @@ def test_defaults_are_the_librarys(name):
         "--levels": ",".join(map(str, config.LEVELS)),
         "--normalize-codes": "off",
     }.items():
-        assert re.search(rf"LrrSPM's (is )?{re.escape(str(default))}[.;]", options[flag].help)
+        assert re.search(rf" {re.escape(str(default))} in LrrSPM[.;]", options[flag].help)
         # None, so that a value that equals the default is told from none.
         assert options[flag].default is (False if flag == "--normalize-codes" else None)
     assert options["--C"].default == config.C
@@ -74,7 +74,7 @@ def test_help_names_the_default_methods_values():
             assert one.balanced is None
         else:
             shown = ",".join(map(str, found)) if isinstance(found, tuple) else str(found)
-            assert f"balanced's is {shown}, " in one.text
+            assert f"Default: {shown} in balanced, " in one.text
 
 
 def test_from_folder_to_predictions(image_folder, tmp_path):
@@ -307,7 +307,7 @@ def test_warnings_are_one_line(tmp_path):
     result = run("train", tmp_path, "-o", tmp_path / "m", "--jobs", "1", "--method", "LrrSPM")
     assert "warning: " in result.stderr
     assert "ignored class folders without images: empty" in result.stderr
-    assert "a codebook of 256 atoms was asked for" in result.stderr
+    assert "a codebook of 256 atoms was requested" in result.stderr
 
 
 def test_remarks_of_pillow_are_not_ours(image_folder, tmp_path):

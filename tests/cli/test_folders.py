@@ -62,7 +62,7 @@ def test_test_images_of_an_unknown_class(parts, tmp_path):
 def test_train_needs_training_images(parts, tmp_path):
     shutil.rmtree(parts / "train")
     found = as_json("train", parts, "-o", tmp_path / "m.lrrspm", code=1)
-    assert "none in a folder train" in found["error"]
+    assert "none to train on in a folder train" in found["error"]
 
 
 def test_leaks_between_train_and_test(parts, tmp_path):
@@ -137,7 +137,9 @@ def test_groups_and_near_copies(image_folder, tmp_path):
         assert "kept_together" not in as_json(*arguments, "--no-near-copies", *FAST)
         found = as_json(*arguments, "--group", "(dots/a)_", *FAST)
         assert found["kept_together"] == {"by": "group", "images": 6, "groups": 1}
-    assert "no column" in as_json("evaluate", tmp_path / "set", "--group", "x", code=1)["error"]
+    assert (
+        "neither a column" in as_json("evaluate", tmp_path / "set", "--group", "x", code=1)["error"]
+    )
 
 
 def test_frames_on_both_sides_flatter_and_groups_do_not(tmp_path):

@@ -56,6 +56,8 @@ EVALUATE = ["evaluate", "x"]
         ([*TRAIN, "--method", "magic"], "--method"),
         ([*TRAIN, "--method", "all"], "--method"),
         ([*TRAIN, "--jobs", "0"], "--jobs"),
+        ([*TRAIN, "--engine", "dask://"], "--engine"),
+        ([*TRAIN, "--engine", "tls:///"], "--engine"),
         ([*TRAIN, "--C", "0"], "--C"),
         ([*TRAIN, "--C", "nan"], "--C"),
         ([*TRAIN, "--lamda", "1"], "--lamda"),
@@ -150,6 +152,7 @@ def test_help_shows_the_names_of_all_options(columns, monkeypatch, capsys):
         assert max(map(len, text.splitlines())) <= columns
         assert "\N{HORIZONTAL ELLIPSIS}" not in text
         assert "\\" not in text
+        assert not re.search(r"<(Any|bool|float|int|list|path|str)|[{}]", text)
         flags = {flag for option in command.params for flag in option.opts + option.secondary_opts}
         assert not {flag for flag in flags if flag.startswith("-") and flag not in text}
         for name, inner in getattr(command, "commands", {}).items():

@@ -19,7 +19,7 @@ def test_nine_data_sets_in_the_papers_order():
         "OT", "FP", "LS", "Caltech101", "Caltech256", "17flowers", "COIL20", "COIL100", "YaleB",
     ]  # fmt: skip
     assert find_dataset("coil20") is DATASETS["COIL20"]
-    with pytest.raises(ValueError, match=r"'MNIST'; choose from OT, FP, LS, .*YaleB"):
+    with pytest.raises(ValueError, match=r"'MNIST'; choose from: OT, FP, LS, .*YaleB"):
         find_dataset("MNIST")
 
 

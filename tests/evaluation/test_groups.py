@@ -226,11 +226,11 @@ def test_names_of_groups(tmp_path):
         tracks = name_groups(found, tmp_path / "set", r"(.*)_\d+")
     assert tracks.numbers.tolist() == [0, 0, 1, 2, 3, 4]
     assert str(tracks) == "2 images of 1 group"
-    with pytest.raises(ValueError, match="no group in parentheses"):
+    with pytest.raises(ValueError, match="a group in parentheses"):
         name_groups(found, tmp_path / "set", "person")
-    with pytest.raises(ValueError, match="no regular expression"):
+    with pytest.raises(ValueError, match="not a regular expression"):
         name_groups(found, tmp_path / "set", "(")
-    with pytest.raises(ValueError, match=r"nowhere in the paths, such as a/t1_01\.png"):
+    with pytest.raises(ValueError, match=r"matches no path, such as a/t1_01\.png"):
         name_groups(found, tmp_path / "set", "(z+)")
 
 

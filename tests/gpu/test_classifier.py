@@ -120,13 +120,13 @@ def test_maxima_of_projected_descriptors_are_refused(device, folder, reads):
 
 
 def test_unknown_device(folder):
-    with pytest.raises(DeviceError, match="there are: cpu, cuda"):
+    with pytest.raises(DeviceError, match="choose from: cpu, cuda"):
         small("tpu").fit(*folder)
 
 
 def test_without_torch(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(DeviceError, match=r"needs torch; install lrrspm\[gpu\]"):
+    with pytest.raises(DeviceError, match=r"needs torch: pip install 'lrrspm\[gpu\]'"):
         small("cuda").fit(*folder)
 
 
@@ -146,7 +146,7 @@ def test_without_a_gpu(folder):
         ("cuda:-1", "number GPUs"),
         ("cuda:", "number GPUs"),
         ("cuda:01", "number GPUs"),
-        ("cudax", "there are: cpu"),
+        ("cudax", "choose from: cpu"),
     ],
 )
 def test_numbers_of_gpus(name, reason, monkeypatch):

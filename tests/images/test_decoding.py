@@ -212,7 +212,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 def test_giant_files_and_sides_are_refused(tmp_path, monkeypatch):
     with (tmp_path / "a.webp").open("wb") as file:
         file.truncate(2**31)
-    with pytest.raises(ImageError, match="2,147,483,648 bytes are more than"):
+    with pytest.raises(ImageError, match="2,147,483,648 bytes, at most"):
         read_image(tmp_path / "a.webp")
     Image.new("L", (70_000, 1)).save(tmp_path / "a.png")
     with pytest.raises(ImageError, match="a side is over 65,535"):

@@ -55,7 +55,7 @@ def test_classes_that_are_named_so(tmp_path):
     make(tmp_path, "train/1.png", "plane/2.png")
     assert find_images(tmp_path)[1] == ["plane", "train"]
     make(tmp_path, "test/a/3.png", "train/b/4.png")
-    with pytest.warns(UserWarning, match="test, train are classes here.* such as plane"):
+    with pytest.warns(UserWarning, match="test, train are read as classes.* such as plane"):
         assert find_images(tmp_path)[1] == ["plane", "test", "train", "train"]
 
 

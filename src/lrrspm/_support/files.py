@@ -117,11 +117,11 @@ def check_target(path: str | os.PathLike[str]) -> None:
     if path.exists() and not path.is_file():
         raise ValueError(f"{path}: not a regular file; give another name")
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path}: its folder does not exist")
+        raise FileNotFoundError(f"{path}: its folder does not exist; create it first")
     if path.exists() and not os.access(path, os.W_OK):
         raise PermissionError(f"{path}: file is read-only; give another name")
     if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"{path}: its folder is read-only")
+        raise PermissionError(f"{path}: its folder is read-only; choose another")
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:

@@ -252,10 +252,10 @@ def check_remote_target(address: str) -> None:
         top, _, rest = path.partition("/")
         about = _retried(address, lambda: _about(files, path)) if rest else None
     if not rest:
-        raise IsADirectoryError(f"{address}: is no name of a file")
+        raise IsADirectoryError(f"{address}: is not a file name; add one")
     # In an object store the first part is a bucket, which is never made.
     if about is None and top and "://" not in path and _is_missing(files, top):
-        raise FileNotFoundError(f"{address}: there is no {top}")
+        raise FileNotFoundError(f"{address}: there is no {top}; create it first")
     if about and about.get("type") == "directory":
         raise IsADirectoryError(f"{address}: is a folder; give a file name")
 

@@ -177,7 +177,7 @@ class RowFile(Rows):
                 file.close()
                 raise ValueError(
                     f"{self._target}: another run of the same command is writing it; "
-                    "wait for that, or choose another name"
+                    "wait for it to finish, or give another name"
                 ) from None
             except BaseException:
                 file.close()

@@ -50,7 +50,7 @@ def add(
             metavar="DIR...",
             parser=as_place,
             help="Folders with one subfolder of images per class, or CSV files: all images of the "
-            "model, old and new. An image that is in several counts in the last.",
+            "model, old and new. If an image is in several, the last one counts.",
         ),
     ],
     output: Annotated[
@@ -60,7 +60,7 @@ def add(
             "-o",
             metavar="MODEL",
             parser=as_file,
-            help="Write here, and keep the old model.",
+            help="Write the new model here and keep the old one.",
         ),
     ] = None,
     forget_missing: Annotated[
@@ -69,11 +69,11 @@ def add(
     ] = False,
     retrain: Annotated[
         bool,
-        typer.Option("--retrain", help="Learn codebooks anew as well, as train does."),
+        typer.Option("--retrain", help="Learn the codebooks anew, too, as train does."),
     ] = False,
     estimate: Annotated[
         bool,
-        typer.Option("--estimate/--no-estimate", help="Say how good the model is now."),
+        typer.Option("--estimate/--no-estimate", help="Estimate the accuracy of the new model."),
     ] = True,
     near_copies: NearCopies = True,
     path_column: PathColumn = None,
@@ -84,10 +84,10 @@ def add(
     on_error: OnErrorLimited = None,
     as_json: Json = False,
 ) -> None:
-    """Add images to a model: new images, new classes, other labels.
+    """Add images to a model: new images, new classes, corrected labels.
 
-    Codebooks stay as they are; the rest is trained again on all images. Vectors of old
-    images are in the folder of --cache, if train had the same, or are computed again.
+    Codebooks stay as they are; the rest is trained again on all images. The vectors of
+    old images come from --cache if train used the same one, else they are computed again.
 
     Example: lrrspm add my.lrrspm images corrections
     """
@@ -116,8 +116,8 @@ def add(
     if changes.gone and not forget_missing:
         gone, each = _count_gone(changes)
         raise ValueError(
-            f"{gone} of the model ({each}) are not in {', '.join(map(str, folders))}; name their "
-            "folders too, or forget them with --forget-missing"
+            f"not in {', '.join(map(str, folders))}: {gone} of the model ({each}); add their "
+            "folders, or forget them with --forget-missing"
         )
     warn_about(images.paths, images.labels)
     before = set(classifier.classes_.tolist())
@@ -167,7 +167,7 @@ def _print_changes(changes: Changes, new_classes: list[str], gone_classes: list[
     gone, each = _count_gone(changes)
     print(
         f"{plural(len(changes.new), 'new image')}, {changes.known:,} known, "
-        f"{len(changes.relabeled):,} with another class than before"
+        f"{len(changes.relabeled):,} with a new label"
         + (f"; forgot {gone} ({each})" if changes.gone else "")
     )
     for what, names in (("new", new_classes), ("gone", gone_classes)):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import inspect
 import io
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -42,7 +44,30 @@ _UsageError: Any = typer.BadParameter.__base__
 _ClickError: Any = _UsageError.__base__
 
 
-class _Group(TyperGroup):
+class _ShortHelp:
+    """Help without the types of arguments and flags, and without braces in the usage line."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in params:
+            if one.param_type_name == "argument" or one.is_flag:
+                one.display_type_rich = _no_type
+        return params
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
+        return [re.sub(r"^\{(.*)\}(\.\.\.)?$", r"\1", piece) for piece in pieces]
+
+
+def _no_type(ctx: Any) -> None:
+    return None
+
+
+class _Subgroup(_ShortHelp, TyperGroup):
+    """A command that has commands of its own."""
+
+
+class _Group(_ShortHelp, TyperGroup):
     """The commands; keeps the command line for reports, and prints errors on one line."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -73,7 +98,7 @@ class _Group(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-class _Command(TyperCommand):
+class _Command(_ShortHelp, TyperCommand):
     """A command whose help has no frames where they would cut the names of options."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -112,10 +137,10 @@ app: typer.Typer = typer.Typer(
     context_settings=_SETTINGS,
     help=(
         "Train an image classifier from a folder of images, in seconds, on a CPU.\n\n"
-        "Put the images of each class into a folder of its own, then:\n\n"
+        "Put the images of each class in a folder of their own, then run:\n\n"
         "  lrrspm train images -o my.lrrspm\n\n"
         "  lrrspm predict my.lrrspm new.jpg\n\n"
-        "Try [bold]lrrspm demo[/bold] for a tour on real images."
+        "Run [bold]lrrspm demo[/bold] for a tour with real images."
     ),
     epilog=(
         "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but some files were skipped, "
@@ -128,7 +153,7 @@ SKIPPED = 3
 
 def group(name: str, about: str) -> typer.Typer:
     """Add a command that has commands of its own."""
-    made = typer.Typer(no_args_is_help=True, context_settings=_SETTINGS, help=about)
+    made = typer.Typer(cls=_Subgroup, no_args_is_help=True, context_settings=_SETTINGS, help=about)
     app.add_typer(made, name=name)
     return made
 
@@ -162,10 +187,16 @@ def command_of(owner: typer.Typer, **settings: Any) -> Callable[[Command], Comma
 
     def register(function: Command) -> Command:
         guarded = _guard(function)
-        owner.command(cls=_Command, **settings)(guarded)
+        owner.command(cls=_Command, help=_paragraphs(function), **settings)(guarded)
         return guarded
 
     return register
+
+
+def _paragraphs(function: Command) -> str:
+    """Return a docstring with one line per paragraph: the terminal's width breaks them."""
+    paragraphs = (inspect.getdoc(function) or "").split("\n\n")
+    return "\n\n".join(" ".join(one.split()) for one in paragraphs)
 
 
 _ESCAPED = "lrrspm.escaped"

@@ -24,11 +24,11 @@ def audit(
 ) -> None:
     """Check a folder of images for problems before training on it.
 
-    Finds broken files and decompression bombs, file names of another format,
-    images smaller than a patch, copies and near copies within a class, across
-    classes or in both train/ and test/, files ignored because of their suffix,
-    and classes that are empty, small or far apart in size. Changes nothing. The
-    exit code is 0 if no problem was found, 3 otherwise.
+    Finds broken files and decompression bombs, files with the suffix of another
+    format, images smaller than a patch, copies and near copies within a class,
+    across classes or in both train/ and test/, files ignored because of their
+    suffix, and classes that are empty, small or very different in size. Changes no
+    file. The exit code is 0 if no problem was found, 3 otherwise.
 
     Example: lrrspm audit images
     """

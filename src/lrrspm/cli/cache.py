@@ -20,7 +20,7 @@ Store = Annotated[
 
 @command_of(cache)
 def info(folder: Store, as_json: Json = False) -> None:
-    """Show what a feature store holds and how large it is; --json has every parameter.
+    """Show what a feature store holds and its size; --json has every parameter.
 
     Example: lrrspm cache info my-cache
     """
@@ -64,9 +64,9 @@ def _in_words(shelf: dict[str, Any]) -> str:
 
 @command_of(cache)
 def clear(folder: Store, as_json: Json = False) -> None:
-    """Empty a feature store. Files that it did not make stay.
+    """Empty a feature store; other files in the folder stay.
 
-    At an address, do so while no run trains on it: vectors of live runs go, too.
+    At an address, do this only while no run uses it: vectors that runs need are deleted, too.
 
     Example: lrrspm cache clear my-cache
     """

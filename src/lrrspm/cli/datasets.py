@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 datasets: typer.Typer = group(
     "datasets",
     "List, fetch, verify or add the nine data sets of the paper.\n\n"
-    "Without a command, lists them: contents, terms, folder, and whether they are there and "
-    "complete, judged by their file counts.",
+    "Without a command, lists them with their contents, terms and folder, and whether they are "
+    "complete, judged by file counts.",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="As 'lrrspm datasets' lists it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name listed by 'lrrspm datasets'.")]
 
 
 @datasets.callback(invoke_without_command=True, no_args_is_help=False)
@@ -39,7 +39,7 @@ def main(context: typer.Context, data_dir: DataDir = None, as_json: Json = False
 
 @command_of(datasets, name="list")
 def list_all(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """List the data sets, as 'lrrspm datasets' does.
+    """List the data sets, the same as 'lrrspm datasets'.
 
     Example: lrrspm datasets list --json
     """
@@ -105,7 +105,7 @@ def fetch(
             "--archive",
             metavar="FILE",
             parser=as_local,
-            help="The archive, if you already have it.",
+            help="The archive, if you have it already.",
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -114,8 +114,8 @@ def fetch(
 ) -> None:
     """Download a data set from its official source and unpack it into class folders.
 
-    An interrupted download resumes. The folder gets its final name only once
-    it is complete. For OT and FP, which are parts of LS, fetches LS.
+    An interrupted download resumes. The folder gets its final name once it is
+    complete. For OT and FP, which are parts of LS, fetches LS.
 
     Example: lrrspm datasets fetch LS
     """
@@ -171,7 +171,7 @@ def add(
     name: Name,
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", parser=as_local, help="The folder that holds it."),
+        typer.Argument(metavar="DIR", parser=as_local, help="The folder that holds the data set."),
     ],
     data_dir: DataDir = None,
     jobs: Jobs = -1,

@@ -47,9 +47,9 @@ def demo(
     jobs: Jobs = -1,
     as_json: Json = False,
 ) -> None:
-    """Take a tour on real images: photographs of solar cells, functional and defective.
+    """Take a tour with real images: photographs of solar cells, functional and defective.
 
-    Needs the extra: pip install 'lrrspm\\[demo]'. Works offline.
+    Needs an extra: pip install 'lrrspm\\[demo]'. Works offline.
     """
     from .._support.stages import Stages
 

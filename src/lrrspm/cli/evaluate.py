@@ -82,16 +82,18 @@ def evaluate(
             "--train-per-class",
             metavar="N|SHARE",
             callback=_check_share,
-            help="Training images per class, or a share of each such as 0.8; by default 100, "
+            help="Training images per class, or a share of each class, such as 0.8. Default: 100, "
             "but at most 0.8 of a class.",
         ),
     ] = None,
-    splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
+    splits: Annotated[
+        int, typer.Option("--splits", min=1, metavar="N", help="Number of random splits.")
+    ] = config.SPLITS,
     shared_codebook: Annotated[
         bool,
         typer.Option(
             "--shared-codebook",
-            help="One codebook from all images, test images too, as in the paper.",
+            help="Learn one codebook from all images, test images too, as in the paper.",
         ),
     ] = False,
     group: Group = None,
@@ -113,12 +115,12 @@ def evaluate(
 ) -> None:
     """Measure accuracy on random splits of a folder: train on some images, test on the rest.
 
-    Accuracy is the mean of the per-class accuracies; that of a class is its recall.
-    Images that cannot be read are listed and left out, as if they were not there; the
-    exit code is then 3. With --method all every method is measured on the same splits
-    and codebooks. A folder with train/ and test/ has its one split already, so
-    --train-per-class and --splits do not count. --json has what it takes to repeat an
-    evaluation: machine and versions, a fingerprint of the data, splits and predictions.
+    Accuracy is the mean of the recalls of the classes. Unreadable images are listed and
+    left out, as if they were not there; the exit code is then 3. With --method all, the
+    paper's seven methods are measured on the same splits and codebooks. If the folder
+    has train/ and test/, they are the only split, and --train-per-class and --splits
+    are ignored. --json has what you need to repeat an evaluation: machine and versions,
+    fingerprints of the data, splits and predictions.
 
     Example: lrrspm evaluate images --train-per-class 30
     """
@@ -143,7 +145,7 @@ def evaluate(
     given = any(tests)
     if given and (train_per_class is not None or splits != config.SPLITS):
         print(
-            "note: train/ and test/ are the one split; --train-per-class and --splits do not count",
+            "note: train/ and test/ are the only split; ignoring --train-per-class and --splits",
             file=sys.stderr,
         )
     with progress() as listener:
@@ -231,12 +233,12 @@ def score(
     predictions: PredictionsPath = None,
     as_json: Json = False,
 ) -> None:
-    """Measure a saved model on a labeled folder.
+    """Measure the accuracy of a saved model on a labeled folder.
 
-    Accuracy is the mean of the per-class accuracies; that of a class is its recall.
-    Folders are named as in training; those of other classes are listed and left out. A
-    file that cannot be read is listed and skipped. The exit code is 3 if anything was left
-    out. Of a folder with train/ and test/, test/ is measured.
+    Accuracy is the mean of the recalls of the classes. Name the folders as in training:
+    other classes are listed and left out. Unreadable files are listed and skipped. The
+    exit code is 3 if anything was left out or skipped. If the folder has train/ and
+    test/, the model is measured on test/.
 
     Example: lrrspm score my.lrrspm test-images
     """
@@ -283,4 +285,7 @@ def _warn_of_trained(classifier: ImageClassifier, paths: list[str]) -> None:
     trained = count_trained(classifier, paths)
     if trained:
         some = f"{trained} of {plural(len(paths), 'image')}"
-        print(f"warning: the model was trained on {some}; they flatter it", file=sys.stderr)
+        print(
+            f"warning: the model was trained on {some}, so it looks better than it is",
+            file=sys.stderr,
+        )

@@ -17,7 +17,9 @@ from .terminal import print_json, print_rich, text
 @command
 def explain(
     model: ModelPath,
-    image: Annotated[Place, typer.Argument(metavar="IMAGE", parser=as_place, help="An image.")],
+    image: Annotated[
+        Place, typer.Argument(metavar="IMAGE", parser=as_place, help="The image to explain.")
+    ],
     output: Annotated[
         Place,
         typer.Option(
@@ -27,16 +29,19 @@ def explain(
     label: Annotated[
         str | None,
         typer.Option(
-            "--label", metavar="NAME", help="The class to explain; by default the predicted one."
+            "--label", metavar="NAME", help="The class to explain. Default: the predicted one."
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 5,
+    top: Annotated[
+        int, typer.Option("--top", min=1, metavar="N", help="Show the N best classes.")
+    ] = 5,
     as_json: Json = False,
 ) -> None:
-    """Show where in an image the evidence for and against a class is.
+    """Show where an image has evidence for and against a class.
 
-    A class is the more likely the higher its score, a sum over small patches of the image.
-    Blue patches raise it, orange ones lower it. --json prints scores and what each patch adds.
+    The score of a class is a sum over small patches of the image; higher means more
+    likely. Blue patches raise it, orange ones lower it. --json prints the scores and the
+    contribution of each patch.
 
     Example: lrrspm explain my.lrrspm new.jpg -o why.png --label forest
     """
@@ -46,7 +51,7 @@ def explain(
     check_given(output, "--output", image, model)
     check_target(output)
     if Path(image).is_dir():
-        raise ValueError(f"{image}: a folder; give one image")
+        raise ValueError(f"{image}: is a folder; give one image")
     import numpy as np
 
     from ..images import read_thumbnail
@@ -56,7 +61,7 @@ def explain(
     classifier = load_model(model)
     names = [str(name) for name in classifier.classes_]
     if label is not None and label not in names:
-        raise ValueError(f"the model has no class {label!r}; it has: {', '.join(names)}")
+        raise ValueError(f"the model has no class {label!r}; choose from: {', '.join(names)}")
     examination = classifier.examine(image)
     drawn = np.asarray(read_thumbnail(image, config.DRAWN_SIDE))
     wanted = None if label is None else classifier.classes_.tolist()[names.index(label)]
@@ -94,9 +99,9 @@ def explain(
         table.add_row(text(one.label), percent(one.probability))
     print_rich(table)
     if not calibrated:
-        print("The probabilities are a rough guess: this model is not calibrated.")
+        print("the model is not calibrated, so probabilities are rough; train it again")
     gains = found.contributions
-    constant = f", {found.intercept:+.2f} without any patch" if found.intercept else ""
+    constant = f", {found.intercept:+.2f} intercept" if found.intercept else ""
     print(
         f"score of {printable(found.label)}: {gains[gains > 0].sum():+.2f} for, "
         f"{gains[gains < 0].sum():+.2f} against{constant}; patches: {len(gains)}"

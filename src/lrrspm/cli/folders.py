@@ -24,7 +24,9 @@ def find_training(folder: Path, path_column: str | None, label_column: str | Non
     found = find_labeled(folder, path_column, label_column)
     paths, labels = found.part(test=False)
     if not paths:
-        raise ValueError(f"{folder}: it has images to test with, but none in a folder train")
+        raise ValueError(
+            f"{folder}: has images to test with, but none to train on in a folder train"
+        )
     warn_about(paths, labels)
     return found
 

@@ -13,7 +13,7 @@ from .terminal import print_estimate, print_json, print_rich
 
 @command
 def info(model: ModelPath, as_json: Json = False) -> None:
-    """Show what is inside a model file.
+    """Summarize a model file: classes, estimated accuracy, parameters.
 
     Example: lrrspm info my.lrrspm
     """
@@ -54,12 +54,12 @@ def _flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 @command
 def methods(as_json: Json = False) -> None:
-    """List the presets and methods that --method takes, and when to use which.
+    """List the presets and methods for --method, and when to use each.
 
     Pick a preset by need: fast, balanced (the default) or best. Their accuracies
     were measured on 15 scenes (LS, 100 training images per class) and Caltech101
-    (30 per class), images per second on two threads; your images may differ, and
-    'lrrspm tune' measures on them. The other methods are the paper's seven, and
+    (30 per class), images per second on two threads. Your images may differ:
+    'lrrspm tune' measures on them. The other methods are the paper's seven and
     those beyond it.
 
     Example: lrrspm train images -o my.lrrspm --method best
@@ -90,5 +90,5 @@ def methods(as_json: Json = False) -> None:
     table = Table("method", "what it does", box=None, pad_edge=False)
     for name, summary in found.items():
         table.add_row(name, summary)
-    table.add_row("all", "every one of the paper's seven, for evaluate")
+    table.add_row("all", "the paper's seven methods, one after another; only for evaluate")
     print_rich(table)

@@ -50,8 +50,8 @@ ImageFolder = Annotated[
         metavar="DIR",
         parser=as_place,
         help="A folder with one subfolder of images per class; a folder with train/ and test/ (or "
-        "val/) that have such subfolders; or a CSV file with columns of paths and labels, or a "
-        "folder of images with such a file in it.",
+        "val/), each with such subfolders; a CSV file of paths and labels; or a folder of images "
+        "with such a file in it.",
     ),
 ]
 PathColumn = Annotated[
@@ -59,7 +59,7 @@ PathColumn = Annotated[
     typer.Option(
         "--path-column",
         metavar="NAME",
-        help="Column of the CSV file with the paths, if its name does not tell.",
+        help="CSV column with the paths, if its name is not recognized.",
         rich_help_panel="Folder",
     ),
 ]
@@ -68,7 +68,7 @@ LabelColumn = Annotated[
     typer.Option(
         "--label-column",
         metavar="NAME",
-        help="Column of the CSV file with the labels, if its name does not tell.",
+        help="CSV column with the labels, if its name is not recognized.",
         rich_help_panel="Folder",
     ),
 ]
@@ -77,9 +77,9 @@ Group = Annotated[
     typer.Option(
         "--group",
         metavar="COLUMN|REGEX",
-        help="Keep images of one group, such as a person or a video, on one side of every split: "
-        "a column of the CSV file, or a regular expression whose first group is the name. For "
-        "sign/track7_012.png, '(.*)_' is sign/track7.",
+        help="Keep images of the same group, such as a person or a video, on the same side of "
+        "every split. Give a CSV column, or a regular expression that captures the group in the "
+        "path: '(.*)_' captures sign/track7 in sign/track7_012.png.",
         rich_help_panel="Folder",
     ),
 ]
@@ -87,13 +87,13 @@ NearCopies = Annotated[
     bool,
     typer.Option(
         "--near-copies/--no-near-copies",
-        help="Keep near copies, such as an image saved twice, on one side of every split.",
+        help="Keep near copies, such as an image saved twice, on the same side of every split.",
         rich_help_panel="Folder",
     ),
 ]
 ModelPath = Annotated[
     Place,
-    typer.Argument(metavar="MODEL", parser=as_file, help="A model file that train wrote."),
+    typer.Argument(metavar="MODEL", parser=as_file, help="A model file written by train."),
 ]
 CacheFolder = Annotated[
     Place | None,
@@ -101,8 +101,8 @@ CacheFolder = Annotated[
         "--cache",
         metavar="DIR",
         parser=as_file,
-        help="Keep results in this folder or at this address, and use what is there. Changes only "
-        "the speed.",
+        help="Keep intermediate results in this folder or at this address, and reuse them in "
+        "later runs. Affects only the speed.",
     ),
 ]
 
@@ -120,8 +120,8 @@ MinConfidence = Annotated[
         "--min-confidence",
         metavar="P",
         callback=_check_probability,
-        help="Call an image unknown if its best class is less likely than P, from 0 to 1, or if "
-        "it is unlike the training images.",
+        help="Call an image unknown if the probability of its best class is below P (0 to 1), or "
+        "if it is unlike the training images.",
     ),
 ]
 
@@ -135,13 +135,13 @@ class OnError(StrEnum):
 
 # Besides images: files that other options name, which a slip must not make a model of.
 _NO_MODELS = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".html", ".htm")
-_ON_ERROR = "Skip images that cannot be read, or fail at the first one."
+_ON_ERROR = "Skip unreadable images, or fail at the first one."
 OnErrorSkip = Annotated[OnError, typer.Option("--on-error", help=_ON_ERROR)]
 OnErrorLimited = Annotated[
     OnError | None,
     typer.Option(
         "--on-error",
-        help=f"{_ON_ERROR} By default up to {100 * config.MAX_SKIPPED:g} % are skipped.",
+        help=f"{_ON_ERROR} By default, up to {100 * config.MAX_SKIPPED:g} % are skipped.",
         show_default=False,
     ),
 ]
@@ -152,9 +152,9 @@ ReportPath = Annotated[
         "--report",
         metavar="HTML",
         parser=as_file,
-        help="Write an HTML report: accuracy per class, which classes are confused, the most "
-        "confident mistakes with their evidence, time, memory, problems of the images, how to "
-        "repeat the run. Reads every image once more.",
+        help="Write an HTML report: accuracy per class, confused classes, the most confident "
+        "mistakes with their evidence, time, memory, problems with the images, and how to repeat "
+        "the run. Reads every image once more.",
     ),
 ]
 DataDir = Annotated[
@@ -163,7 +163,7 @@ DataDir = Annotated[
         "--data-dir",
         metavar="DIR",
         parser=as_local,
-        help="Folder of data sets; by default LRRSPM_DATA, else your own data folder.",
+        help="Folder of the data sets. Default: LRRSPM_DATA if set, else your user data folder.",
     ),
 ]
 
@@ -176,7 +176,7 @@ def _known_method(name: str) -> str:
     for one in known:
         if one.casefold() == name.casefold():
             return one
-    raise typer.BadParameter(f"no method {printable(name)!r}; there are: {', '.join(known)}")
+    raise typer.BadParameter(f"no method {printable(name)!r}; choose from: {', '.join(known)}")
 
 
 def _some_threads(jobs: int) -> int:
@@ -198,44 +198,61 @@ MethodName = Annotated[
     str,
     typer.Option(
         "--method",
+        metavar="NAME",
         callback=_known_method,
-        help="fast, balanced or best; or a method that 'lrrspm methods' lists.",
+        help="fast, balanced or best, or any other method listed by 'lrrspm methods'.",
         rich_help_panel="Method",
     ),
 ]
 Penalty = Annotated[
     float,
-    typer.Option("--C", callback=_positive, help="Penalty of the SVM.", rich_help_panel="Method"),
+    typer.Option(
+        "--C",
+        metavar="X",
+        callback=_positive,
+        help="Penalty of the SVM.",
+        rich_help_panel="Method",
+    ),
 ]
 ClassWeights = Annotated[
     list[str] | None,
     typer.Option(
         "--class-weight",
         metavar="balanced|CLASS=WEIGHT",
-        help="How much images of a class count in training; 'balanced' helps classes with few "
-        "images. CLASS=WEIGHT can be repeated.",
+        help="Weight of a class in training; 'balanced' helps classes with few images. "
+        "CLASS=WEIGHT can be repeated.",
         rich_help_panel="Method",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", min=0, metavar="N", help="Random seed; the same seed gives the same result."
+    ),
+]
 Jobs = Annotated[
     int,
     typer.Option(
-        "--jobs", callback=_some_threads, help="Threads; -1 is all cores. Changes only the speed."
+        "--jobs",
+        metavar="N",
+        callback=_some_threads,
+        help="Number of threads; -1 uses all cores. Affects only the speed.",
     ),
 ]
 DeviceName = Annotated[
     str,
     typer.Option(
         "--device",
-        help="Where vectors are computed: cpu, or cuda for a GPU (needs lrrspm\\[gpu]).",
+        metavar="cpu|cuda",
+        help="Where to compute vectors; cuda is a GPU (needs lrrspm\\[gpu]).",
     ),
 ]
 
 
 def _known_engine(engine: str) -> str:
     """Refuse what is neither a name nor an address, before the work."""
-    if engine in ("threads", "processes") or engine.startswith(("dask://", "tls://")):
+    scheme, _, host = engine.partition("://")
+    if engine in ("threads", "processes") or (scheme in ("dask", "tls") and host.strip("/")):
         return engine
     raise typer.BadParameter(
         f"expected threads, processes, dask://HOST:PORT or tls://HOST:PORT, got {printable(engine)}"
@@ -246,11 +263,11 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        metavar="threads|processes|dask://HOST:PORT",
+        metavar="ENGINE",
         callback=_known_engine,
-        help="What computes images: threads or processes of this machine, or the workers of a "
-        "Dask scheduler, tls://HOST:PORT with its certificates (needs lrrspm\\[dask]). Models "
-        "are the same.",
+        help="What computes images: threads or processes on this machine, or the workers of the "
+        "Dask scheduler at dask://HOST:PORT, or tls://HOST:PORT with certificates (needs "
+        "lrrspm\\[dask]). The model is the same.",
     ),
 ]
 
@@ -270,7 +287,7 @@ def parse_weights(given: list[str] | None) -> dict[Any, float] | str | None:
             sign = ""
         if not sign or not 0 < weights[name] < float("inf"):
             raise typer.BadParameter(
-                f"'balanced', or CLASS=WEIGHT with a weight above 0, not {one!r}",
+                f"expected 'balanced', or CLASS=WEIGHT with a weight above 0, got {one!r}",
                 param_hint="--class-weight",
             )
     return weights
@@ -303,7 +320,7 @@ def check_replaced(output: Place) -> None:
 
     if Path(output).suffix.lower() in (*config.IMAGE_SUFFIXES, *_NO_MODELS):
         raise typer.BadParameter(
-            f"{printable(output)} is no name of a model; end it in .lrrspm", param_hint="--output"
+            f"{printable(output)} is not a model name; end it in .lrrspm", param_hint="--output"
         )
     try:
         if file_size(output) == 0:

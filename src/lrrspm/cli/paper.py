@@ -75,26 +75,31 @@ def paper(
     data_dir: DataDir = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Few images, small codebooks: a trial of two minutes."),
+        typer.Option("--quick", help="Few images, small codebooks: a trial run of two minutes."),
     ] = False,
     methods: Annotated[
         str | None,
-        typer.Option("--methods", help="Methods, comma-separated. Default: all seven."),
+        typer.Option(
+            "--methods", metavar="NAMES", help="Methods, separated by commas. Default: all seven."
+        ),
     ] = None,
-    splits: Annotated[int, typer.Option("--splits", min=1, help="Random splits.")] = config.SPLITS,
+    splits: Annotated[
+        int, typer.Option("--splits", min=1, metavar="N", help="Number of random splits.")
+    ] = config.SPLITS,
     codebook: Annotated[
         Codebook,
         typer.Option(
             "--codebook",
-            help="Learn it from all images, including test images, as the authors did, or from the "
-            "training images of each split.",
+            help="Learn codebooks from all images, test images too, as the authors did, or from "
+            "the training images of each split.",
         ),
     ] = Codebook.all,
     normalize_codes: Annotated[
         bool,
         typer.Option(
             "--normalize-codes",
-            help="Divide codes by their length, as in Algorithm 1 but unlike the authors' program.",
+            help="Divide each code by its length, as in Algorithm 1 but not in the authors' "
+            "program.",
         ),
     ] = False,
     leave_out_copies: Annotated[
@@ -108,7 +113,7 @@ def paper(
     jobs: Jobs = -1,
     as_json: Json = False,
 ) -> None:
-    """Repeat the paper's tables and figures, its numbers next to ours.
+    """Repeat the paper's tables and figures, with its numbers next to ours.
 
     Results are stored as they are computed, so an interrupted run resumes.
     Missing data sets are marked "not run"; 'lrrspm datasets' lists them.
@@ -196,13 +201,16 @@ def _compute(
     root = data_root(data_dir)
     if not root.is_dir():
         raise FileNotFoundError(
-            f"{root}: no such folder, so there are no data sets; set --data-dir, or download some "
+            f"{root}: no such folder, so no data sets; set --data-dir, or download some "
             "with 'lrrspm datasets fetch'"
         )
     settings = [setting for part in parts for setting in needed(part, options)]
     absent = [n for n in dict.fromkeys(s.dataset for s in settings) if locate(n, root) is None]
     if absent:
-        print(f"not run, missing: {', '.join(absent)} (see 'lrrspm datasets')", file=sys.stderr)
+        print(
+            f"data sets missing, not run: {', '.join(absent)} (see 'lrrspm datasets')",
+            file=sys.stderr,
+        )
     drawn = [part for part in ("figure1", "figure3") if part in parts]
     try:
         with progress() as listener:

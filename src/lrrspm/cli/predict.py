@@ -73,7 +73,9 @@ def predict(
             "as s3://bucket/images (needs lrrspm\\[cloud]).",
         ),
     ],
-    top: Annotated[int, typer.Option("--top", min=1, help="Show the N best classes.")] = 1,
+    top: Annotated[
+        int, typer.Option("--top", min=1, metavar="N", help="Show the N best classes.")
+    ] = 1,
     output: Annotated[
         Place | None,
         typer.Option(
@@ -81,8 +83,8 @@ def predict(
             "-o",
             metavar="FILE",
             parser=as_file,
-            help="Write one row per image to a .csv or .jsonl file, or to an address that ends so, "
-            "instead of printing a table.",
+            help="Write one row per image to a .csv or .jsonl file or address instead of printing "
+            "a table.",
         ),
     ] = None,
     as_csv: Annotated[
@@ -99,15 +101,15 @@ def predict(
 ) -> None:
     """Classify images.
 
-    Each image gets a class and its probability. A file that cannot be read is listed and
-    skipped; the exit code is then 3. With -o rows are written as they come, and the same
-    command resumes a run that was killed.
+    Each image gets a class and its probability. Unreadable files are listed and skipped;
+    the exit code is then 3. With -o, rows are written as they are computed, and the same
+    command resumes an interrupted run.
 
-    Rows have the columns path, label, confidence (the probability), score (of the SVM),
-    error; with --top also label_2, confidence_2, score_2 and so on; with
-    --min-confidence also best, the class behind an "unknown".
+    Rows have the columns path, label, confidence (the probability), score (of the SVM)
+    and error; with --top also label_2, confidence_2, score_2 and so on; with
+    --min-confidence also best, the most likely class of an image that is "unknown".
 
-    Example: lrrspm predict my.lrrspm holiday/ -o predictions.csv --min-confidence 0.8
+    Example: lrrspm predict my.lrrspm holiday -o found.csv --min-confidence 0.8
     """
     from .._support.files import file_digest
     from .._support.rows import csv_text
@@ -168,7 +170,7 @@ def predict(
     elif answers:
         _print_table(answers)
     if classifier.temperature_ is None and not as_json:
-        warning = "the model is not calibrated: probabilities are rough; train it again"
+        warning = "the model is not calibrated, so probabilities are rough; train it again"
         print(f"warning: {warning}", file=sys.stderr)
     report_skipped(skipped, len(files))
 
@@ -180,7 +182,7 @@ def _resumed(
     classifier: ImageClassifier,
     files: list[str],
 ) -> Rows:
-    """Open the file of rows; one that a killed run left is continued, and a note says so."""
+    """Open the file of rows; that of an interrupted run is continued, and a note says so."""
     from .._support.files import file_signature
     from .._support.remote import is_remote
     from .._support.rows import open_rows
@@ -194,7 +196,7 @@ def _resumed(
     target = open_rows(output, columns, f"{key}{names.hexdigest()}", together)
     if target.done:
         print(
-            f"note: resuming after {plural(target.done, 'row')} of a run that was stopped; "
+            f"note: resuming after {plural(target.done, 'row')} of an interrupted run; "
             f"to start over, delete {printable(target.part)}",
             file=sys.stderr,
         )

@@ -18,7 +18,7 @@ PredictionsPath = Annotated[
         "--predictions",
         metavar="FILE",
         parser=as_file,
-        help="Write each test image's class and prediction to a .csv or .jsonl file.",
+        help="Write the class and the prediction of each test image to a .csv or .jsonl file.",
     ),
 ]
 

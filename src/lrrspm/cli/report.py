@@ -71,8 +71,8 @@ def write_report(
 
 NO_ESTIMATE = "the classes have too few images, or the codebook was learned from their labels"
 ABOUT_SCORE = (
-    "A saved model, tested on these images. Images that it was trained on flatter it: only "
-    "others tell how good it is."
+    "A saved model, tested on these images. On images that it was trained on, it looks better "
+    "than it is."
 )
 
 

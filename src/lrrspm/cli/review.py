@@ -49,7 +49,7 @@ def review(
             "-o",
             metavar="HTML",
             parser=as_file,
-            help="Write a gallery of the images to look at.",
+            help="Write an HTML gallery of these images.",
         ),
     ] = None,
     table: Annotated[
@@ -58,8 +58,8 @@ def review(
             "--csv",
             metavar="FILE",
             parser=as_file,
-            help="Write all of them as a CSV file: path, label, suggested, probability_of_label, "
-            "probability_of_suggested, why.",
+            help="Write all of them to a CSV file with the columns path, label, suggested, "
+            "probability_of_label, probability_of_suggested, why.",
         ),
     ] = None,
     path_column: PathColumn = None,
@@ -73,13 +73,13 @@ def review(
     on_error: OnErrorLimited = None,
     as_json: Json = False,
 ) -> None:
-    """List images whose label is probably wrong, for you to look at. Changes no file.
+    """List images whose labels are probably wrong, for you to check. Changes no file.
 
     Finds labels with a probability below 5 % according to models trained without
     the image, ranked by that probability; near copies with different labels; and
     outliers, the 1 % of the images that resemble the classes least. With 5 % of the
-    labels of 15 scenes changed, it finds nine in ten of them, and a quarter of what it
-    lists is right after all: look before you change anything.
+    labels of 15 scenes changed, it finds nine in ten of them, but a quarter of the
+    labels it lists are right: look before you change anything.
 
     Example: lrrspm review images -o review.html
     """
@@ -94,9 +94,12 @@ def review(
 
     if method == ALL:
         raise typer.BadParameter("all is for evaluate; name one method", param_hint="--method")
-    for target, option, ending in ((output, "--output", ".html"), (table, "--csv", ".csv")):
+    for target, option, what, ending in (
+        (output, "--output", "the gallery is an HTML file", ".html"),
+        (table, "--csv", "the table is a CSV file", ".csv"),
+    ):
         if target is not None:
-            check_ending(target, option, "the name says what it is", ending)
+            check_ending(target, option, what, ending)
             check_target(target)
     classifier = ImageClassifier(
         method=method, C=penalty, random_state=seed, n_jobs=jobs, cache=cache, device=device

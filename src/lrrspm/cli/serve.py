@@ -16,7 +16,7 @@ from .options import Jobs, Json, MinConfidence, ModelPath, as_local
 
 
 def _limit(name: str, help: str) -> Any:
-    return typer.Option(name, min=1, help=help, rich_help_panel="Limits")
+    return typer.Option(name, min=1, metavar="N", help=help, rich_help_panel="Limits")
 
 
 @command
@@ -27,17 +27,22 @@ def serve(
         typer.Option(
             "--host",
             metavar="ADDRESS",
-            help=f"Address to listen on; default {config.SERVE_HOST}, this machine only. "
-            "0.0.0.0 admits anyone who can reach this machine: there is no password.",
+            help=f"Address to listen on. Default: {config.SERVE_HOST}, this machine only. "
+            "0.0.0.0 admits anyone who can reach this machine; there is no password.",
             show_default=False,
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="0 for any free port.")
+        int,
+        typer.Option(
+            "--port", min=0, max=65535, metavar="N", help="Port to listen on; 0 is any free port."
+        ),
     ] = config.SERVE_PORT,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", metavar="NAME", help="Another host name to answer for."),
+        typer.Option(
+            "--name", metavar="NAME", help="Another host name to answer to. Can be repeated."
+        ),
     ] = None,
     min_confidence: MinConfidence = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -47,8 +52,8 @@ def serve(
             "--collect",
             metavar="DIR",
             parser=as_local,
-            help="Have the page ask for corrections, and save corrected images in this folder, "
-            "for 'lrrspm add'.",
+            help="Let the page ask for corrections, and save corrected images in this folder for "
+            "'lrrspm add'.",
         ),
     ] = None,
     max_files: Annotated[int, _limit("--max-files", "Images per request.")] = config.SERVE_FILES,
@@ -59,7 +64,7 @@ def serve(
         int, _limit("--max-request-mb", "Megabytes per request.")
     ] = config.SERVE_REQUEST_MB,
     max_waiting: Annotated[
-        int, _limit("--max-waiting", "Requests at a time, queued ones included.")
+        int, _limit("--max-waiting", "Concurrent requests, queued ones included.")
     ] = config.SERVE_WAITING,
     max_seconds: Annotated[
         float, _limit("--max-seconds", "Seconds per request.")
@@ -71,9 +76,9 @@ def serve(
 
     The page shows the classes of each image and the evidence for them; /docs documents
     the API. Neither loads anything from other hosts. Press Ctrl-C to stop. With --json,
-    one line of JSON says when the server is ready.
+    one line of JSON is printed once the server is ready.
 
-    Needs the extra: pip install 'lrrspm\\[serve]'.
+    Needs an extra: pip install 'lrrspm\\[serve]'.
 
     Example: lrrspm serve my.lrrspm
     """
@@ -88,7 +93,9 @@ def serve(
         raise ImportError(f"{error.name} is missing: pip install 'lrrspm[serve]'") from None
 
     if host is not None and host.split() != [host]:
-        raise typer.BadParameter("expected an address such as 127.0.0.1", param_hint="--host")
+        raise typer.BadParameter(
+            f"expected an address such as 127.0.0.1, got {host!r}", param_hint="--host"
+        )
     host = canonical(config.SERVE_HOST if host is None else host)
     if not is_loopback(host):
         print(

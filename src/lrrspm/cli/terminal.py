@@ -136,14 +136,14 @@ def print_tested(result: Evaluation) -> None:
 
 
 def _print_means(precision: float, f1: float) -> None:
-    print(f"precision {precision:.1f} %, F1 {f1:.1f} %   (means over the classes, as the accuracy)")
+    print(f"precision {precision:.1f} %, F1 {f1:.1f} %   (means over classes, like the accuracy)")
 
 
 def _print_unknown(result: Evaluation) -> None:
     if result.unknown:
         names = sorted(result.unknown, key=natural_key)
         found = ", ".join(f"{printable(name)} ({result.unknown[name]})" for name in names)
-        print(f"not tested, since the model does not know these classes: {found}")
+        print(f"not tested, because the model does not know these classes: {found}")
 
 
 def _accuracy(result: Evaluation) -> str:
@@ -166,7 +166,7 @@ def print_methods(results: Mapping[str, Evaluation]) -> None:
     print_rich(table)
     shared = next(iter(results.values())).seconds
     parts = ", ".join(f"{stage} {shared[stage]:.1f}" for stage in SHARED_STAGES)
-    print(f"seconds for all together: {parts}")
+    print(f"seconds shared by all methods: {parts}")
 
 
 def print_estimate(summary: dict[str, Any], everything: bool = True) -> None:
@@ -176,7 +176,7 @@ def print_estimate(summary: dict[str, Any], everything: bool = True) -> None:
     """
     estimate = summary["estimate"]
     few = estimate["images"] < config.FEW_TESTED * len(summary["images_per_class"])
-    caution = "; so few that it is a rough guess" if few else ""
+    caution = "; so few that this is a rough guess" if few else ""
     if "low" not in estimate:  # of an older model
         tested = plural(estimate["images"], "held-out image")
         print(f"estimated accuracy {estimate['accuracy']:.1f} %, on {tested}{caution}")
@@ -200,14 +200,14 @@ def print_estimate(summary: dict[str, Any], everything: bool = True) -> None:
                 for name, recall in recalls.items()
             }
         )
-    print("with --min-confidence, each class counting the same, predict")
+    print("predict with --min-confidence, if all classes were equally frequent:")
     for row in estimate["coverage"]:
         if row["right"] is not None:
             print(
                 f"  at {row['confidence']:g}: answers {row['answered']:.0f} % of images, "
                 f"{row['right']:.0f} % of them right"
             )
-    print("  (of classes that it has never seen, it may answer half and more)")
+    print("  (images of unseen classes: it may answer half of them or more)")
 
 
 def _harmonic_mean(recall: float, precision: float) -> float:
@@ -302,7 +302,7 @@ def print_reused(store: FeatureStore) -> None:
     if found:
         what = [plural(found["vectors"], "vector")] * bool(found["vectors"])
         what += ["the codebooks"] * found["codebooks"]
-        print(f"from the cache: {' and '.join(what)}; the seconds are those of the rest")
+        print(f"from the cache: {' and '.join(what)}; the seconds cover only the rest")
 
 
 def print_seconds(seconds: dict[str, float]) -> None:

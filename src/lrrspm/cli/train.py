@@ -62,7 +62,7 @@ def train(
             "-o",
             metavar="MODEL",
             parser=as_file,
-            help="Where to write the model: a file, or an address such as s3://a/my.lrrspm.",
+            help="Where to save the model: a file, or an address such as s3://a/my.lrrspm.",
         ),
     ],
     tuned: Tuned,
@@ -70,8 +70,8 @@ def train(
         bool,
         typer.Option(
             "--estimate/--no-estimate",
-            help="Say how good the model is, by cross-validation: in all, per class, and "
-            "by confidence.",
+            help="Estimate the accuracy by cross-validation: overall, per class, and by "
+            "confidence.",
         ),
     ] = True,
     group: Group = None,
@@ -90,12 +90,12 @@ def train(
     report: ReportPath = None,
     as_json: Json = False,
 ) -> None:
-    """Train a model from a folder of images and write it to one file.
+    """Train a model on a folder of images and save it to one file.
 
-    Images that cannot be read are listed and left out, as if they were not there;
-    the exit code is then 3. With --cache a second run takes seconds, and an
-    interrupted run resumes. Of a folder with train/ and test/ the model learns train/,
-    and is tested on test/ besides.
+    Unreadable images are listed and left out, as if they were not there; the exit code
+    is then 3. With --cache, a second run takes seconds and an interrupted run resumes.
+    If the folder has train/ and test/, the model is trained on train/ and also tested
+    on test/.
 
     Example: lrrspm train images -o my.lrrspm
     """

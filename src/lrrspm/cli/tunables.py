@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _PANEL = "Method"
 _LEVELS = ",".join(map(str, config.LEVELS))
+_METAVARS = {int: "N", float: "X", str: "N,N,..."}
 
 
 class Tunable(NamedTuple):
@@ -38,8 +39,8 @@ class Tunable(NamedTuple):
     def text(self) -> str:
         """Help that names the defaults."""
         if self.balanced is None:
-            return f"{self.help} LrrSPM's is {self.shown}; {config.METHOD} has none."
-        return f"{self.help} {config.METHOD}'s is {self.balanced}, LrrSPM's {self.shown}."
+            return f"{self.help} Default: {self.shown} in LrrSPM; not in {config.METHOD}."
+        return f"{self.help} Default: {self.balanced} in {config.METHOD}, {self.shown} in LrrSPM."
 
 
 TUNABLES = (
@@ -58,11 +59,12 @@ TUNABLES = (
     ),
     Tunable(
         "--normalize-codes", "encoder__normalize_codes", bool,
-        "Divide each low-rank code by its length, as the paper's Algorithm 1 says, but its "
-        "program does not.", "off", None, "LRREncoder",
+        "Divide each low-rank code by its length, as in the paper's Algorithm 1 but not in its "
+        "program.", "off", None, "LRREncoder",
     ),
     Tunable(
-        "--step", "descriptor__step", int, "Pixels between patches.", str(config.STEP), 1
+        "--step", "descriptor__step", int, "Distance between patches in pixels.",
+        str(config.STEP), 1,
     ),
     Tunable(
         "--patch-size", "descriptor__patch_size", int,
@@ -87,6 +89,7 @@ def tunable(command: Callable[..., None]) -> Callable[..., None]:
                 typer.Option(
                     one.flag,
                     min=one.least,
+                    metavar=_METAVARS.get(one.kind),
                     help=one.text,
                     show_default=False,
                     rich_help_panel=_PANEL,
@@ -136,7 +139,7 @@ def make_classifiers(
         used = [_set(classifier, one, parsed) for classifier in made.values()]
         if not any(used):
             raise typer.BadParameter(
-                f"{', '.join(names)} has no such option; LrrSPM has (--method LrrSPM)",
+                f"{', '.join(names)} has no such option; leave it out, or use --method LrrSPM",
                 param_hint=one.flag,
             )
     return made

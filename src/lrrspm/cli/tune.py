@@ -56,7 +56,7 @@ def tune(
             "--budget",
             min=0,
             metavar="SECONDS",
-            help="Start nothing that would take longer. Training the winner comes on top.",
+            help="Start nothing that would exceed this time. Training the winner is extra.",
         ),
     ] = config.BUDGET,
     group: Group = None,
@@ -70,13 +70,13 @@ def tune(
     on_error: OnErrorLimited = None,
     as_json: Json = False,
 ) -> None:
-    """Find the preset, the regions and the penalty C that suit a folder of images.
+    """Find the preset, regions and penalty C that suit a folder of images.
 
     Tries fast, balanced and best, each with fewer regions of the image (--levels) and
     other values of C, by cross-validation. The winner is the simplest within one
     standard error of the best: a faster preset, then fewer regions, then a smaller C.
-    Prints the command that trains it; with -o the model is written at once, the same
-    as by that command. With --cache a second run takes seconds.
+    Prints the command that trains it; with -o, also writes the model that this command
+    would write. With --cache, a second run takes seconds.
 
     Example: lrrspm tune images -o my.lrrspm
     """
@@ -156,9 +156,9 @@ def _print_tuning(found: Tuning, total: int) -> None:
     print()
     print(f"{plural(len(found.candidates), 'candidate')} tried; --json lists all")
     if found.images + len(found.skipped) < total:
-        print(f"tried on {found.images:,} of {plural(total, 'image')}, as many as fit into memory")
+        print(f"tried on {found.images:,} of {plural(total, 'image')}, as many as fit in memory")
     for method, count in Counter(one.method for one in found.left_out).items():
-        print(f"no time for {plural(count, 'candidate')} with {method}; give a larger --budget")
+        print(f"no time for {plural(count, 'candidate')} with {method}; raise --budget")
     print(
         f"winner: {' '.join(winner.options())}, the simplest within one standard error "
         f"({found.best.evaluation.standard_error:.1f} points) of the best"

@@ -125,7 +125,7 @@ def find_dataset(name: str) -> Dataset:
     for dataset in DATASETS.values():
         if dataset.name.lower() == name.lower():
             return dataset
-    raise ValueError(f"no data set {name!r}; choose from {', '.join(DATASETS)}")
+    raise ValueError(f"no data set {name!r}; choose from: {', '.join(DATASETS)}")
 
 
 @cache

@@ -47,8 +47,8 @@ def download(archive: Archive, folder: Path, most: int, stages: Stages) -> Path:
         if found:
             partial.unlink()
             raise ValueError(
-                f"{address}: {found}. The download was deleted; try again, or the publisher has "
-                "replaced the file"
+                f"{address}: {found}. The download was deleted; try again. If it fails again, the "
+                "publisher has replaced the file"
             )
         os.replace(partial, output)
 

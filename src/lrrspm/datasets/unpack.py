@@ -100,7 +100,7 @@ def _write(opener: Callable[[], Any], path: Path, archive: Path) -> None:
         with opener() as source, path.open("xb") as file:
             shutil.copyfileobj(source, file)
     except FileExistsError:
-        raise _refusal(archive, f"{path.name} is twice in class {path.parent.name}") from None
+        raise _refusal(archive, f"{path.name} appears twice in class {path.parent.name}") from None
 
 
 def _safe_path(info: tarfile.TarInfo, target: Path, archive: Path) -> PurePosixPath:

@@ -64,7 +64,7 @@ class LBP(Descriptor):
         for size, step, radius in zip(sizes, steps, radii, strict=True):
             if not 4 <= size <= 4096 or size % 4 or step < 1 or (size // 2) % step:
                 raise ValueError(
-                    "patch sizes must be multiples of 4 and steps divide half of them, "
+                    "patch sizes must be multiples of 4, and steps must divide half of them, "
                     f"got {size} and {step}"
                 )
             if not 1 <= radius <= 64:

@@ -88,7 +88,7 @@ def kmeans(
     values = _place(descriptors, size, executor)
     if size > len(values):
         warnings.warn(
-            f"a codebook of {size} atoms was asked for, but there are only {len(values)} "
+            f"a codebook of {size} atoms was requested, but there are only {len(values)} "
             f"descriptors; it will have {len(values)}",
             stacklevel=2,
         )

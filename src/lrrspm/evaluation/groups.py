@@ -79,7 +79,10 @@ def name_groups(found: Labeled, root: str | os.PathLike[str], group: str) -> Gro
         names = _match(found.paths, root, group, list(found.columns))
     unnamed = sum(not name for name in names)
     if unnamed:
-        warnings.warn(f"--group: no group for {plural(unnamed, 'image')}", stacklevel=2)
+        warnings.warn(
+            f"--group: no group for {plural(unnamed, 'image')}; each is a group of its own",
+            stacklevel=2,
+        )
     keys = [(name, -1) if name else ("", i) for i, name in enumerate(names)]
     known = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     return Groups(np.array([known[key] for key in keys], np.int64), "group")
@@ -92,18 +95,20 @@ def _match(
     try:
         pattern = re.compile(group)
     except re.error as error:
-        raise ValueError(f"--group: '{group}' is no regular expression ({error}){there}") from error
+        raise ValueError(
+            f"--group: '{group}' is not a regular expression ({error}){there}"
+        ) from error
     if not pattern.groups:
         raise ValueError(
-            f"--group: '{group}' is no column and has no group in parentheses, "
-            f"as in '([^/]*)_[0-9]+'{there}"
+            f"--group: '{group}' is neither a column nor a regular expression with a group in "
+            f"parentheses, such as '([^/]*)_[0-9]+'{there}"
         )
     folder = root if os.path.isdir(root) else os.path.dirname(root)
     below = (os.path.relpath(path, folder or ".").replace(os.sep, "/") for path in paths)
     matches = [pattern.search(name) for name in below]
     if not any(matches):
         raise ValueError(
-            f"--group: '{group}' is nowhere in the paths, such as "
+            f"--group: '{group}' matches no path, such as "
             f"{os.path.relpath(paths[0], folder or '.')}{there}"
         )
     return [match[1] or "" if match else "" for match in matches]

@@ -20,7 +20,7 @@ DIGITS = 6
 
 
 class Prediction(NamedTuple):
-    """A test image, its class, and the class that a model saw in it."""
+    """A test image, its class, and the class that a model predicted."""
 
     path: str
     label: str
@@ -40,7 +40,7 @@ def list_predictions(
     scores: NDArray[Any],
     split: int = 1,
 ) -> list[Prediction]:
-    """List what a model says about test images.
+    """List a model's predictions for test images.
 
     Parameters
     ----------
@@ -78,5 +78,5 @@ def prediction_rows(
 
 
 def rounded(score: float, confidence: float) -> dict[str, float]:
-    """Return both with as many decimals as a file has."""
+    """Return both with the number of decimals that files have."""
     return {"score": round(score, DIGITS), "confidence": round(confidence, DIGITS)}

@@ -257,6 +257,6 @@ def count_confusions(
 
 
 def class_accuracies(confusion: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Percent right of each row; NaN for a class that was not tested."""
+    """Percentage correct in each row; NaN for a class that was not tested."""
     with np.errstate(invalid="ignore"):
         return 100 * np.diag(confusion) / confusion.sum(axis=1)

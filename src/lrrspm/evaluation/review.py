@@ -52,7 +52,7 @@ class Suspect:
 
 @dataclass
 class Review:
-    """Images of a folder to look at again.
+    """Images of a folder to check again.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def review(
     stages: Stages | None = None,
     max_skipped: float = 0.0,
 ) -> Review:
-    """Find images whose label, or whose place in the set, should be looked at.
+    """Find images whose label, or whose place in the set, should be checked.
 
     Each image gets probabilities by a support vector machine that was trained
     without it, and without others of its group. Its label is probably wrong if it
@@ -152,7 +152,7 @@ def review(
         folds = stratified_folds(y, as_seed(classifier.random_state), numbers)
         if folds.max() < 0:
             raise ValueError(
-                "a review needs two classes with two images or more, near copies counted once"
+                "a review needs two classes with two or more images each, near copies counted once"
             )
         with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
             trained, skipped = fit_together(

@@ -61,7 +61,7 @@ def check_train_per_class(value: float | None) -> None:
     """Raise ValueError for what is neither a whole number nor a share."""
     if value is not None and not (0 < value < 1 or (float(value).is_integer() and value >= 1)):
         raise ValueError(
-            f"train_per_class must be a whole number from 1, or a share between 0 and 1, "
+            f"train_per_class must be a whole number of at least 1, or a share between 0 and 1, "
             f"got {value:g}"
         )
 
@@ -124,6 +124,7 @@ def _draw_groups(
             left[here] -= 1
     if not have.all():
         raise ValueError(
-            f"class '{names[have.argmin()]}' shares all of its groups with others; no split is left"
+            f"class '{names[have.argmin()]}' shares all of its groups with other classes, so no "
+            "split is possible"
         )
     return np.flatnonzero(drawn[number])

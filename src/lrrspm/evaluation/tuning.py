@@ -108,7 +108,7 @@ class LeftOut(NamedTuple):
 
 @dataclass
 class Tuning:
-    """Candidates in the order in which they were tried, and what there was no time for.
+    """Candidates in the order they were tried, and those there was no time for.
 
     ``images`` of all images were used: as many as fit into memory.
     """
@@ -155,7 +155,7 @@ def tune(
     max_skipped: float = 0.0,
     device: str = config.DEVICE,
 ) -> Tuning:
-    """Try presets, regions and penalties by cross-validation, in folds as ``train`` has them.
+    """Try presets, regions and penalties by cross-validation, with the folds of ``train``.
 
     Each preset's codebook and vectors are computed once. The vectors of fewer
     levels are parts of those of all, divided by their length again, and each
@@ -191,7 +191,7 @@ def tune(
         folds = stratified_folds(y[rows], seed, every[used[rows]])
         if folds.max() < 0:
             raise ValueError(
-                "tuning needs two classes with two images or more, near copies counted once"
+                "tuning needs two classes with two or more images each, near copies counted once"
             )
         found = Tuning([], [], len(rows))
         chosen = [paths[i] for i in used[rows]]

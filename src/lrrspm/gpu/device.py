@@ -39,22 +39,22 @@ def check_device(name: str) -> str:
         "cuda", "cuda:1" and so on, or "torch".
     """
     if name != REFERENCE and name.partition(":")[0] != "cuda":
-        raise DeviceError(f"there is no device {name!r}; there are: cpu, cuda, {REFERENCE}")
+        raise DeviceError(f"no device {name!r}; choose from: cpu, cuda, {REFERENCE}")
     try:
         import torch
     except ImportError:
-        raise DeviceError(f"device {name!r} needs torch; install lrrspm[gpu]") from None
+        raise DeviceError(f"device {name!r} needs torch: pip install 'lrrspm[gpu]'") from None
     if name == REFERENCE:
         return "cpu"
     # Not by torch, which takes 256 for 0.
     found = re.fullmatch("cuda(?::(0|[1-9][0-9]{0,8}))?", name)
     if found is None:
-        raise DeviceError(f"there is no device {name!r}; number GPUs as in cuda:0")
+        raise DeviceError(f"no device {name!r}; number GPUs as in cuda:0")
     count = torch.cuda.device_count()
     if int(found[1] or 0) >= count:
         raise DeviceError(f"device {name!r} was not found: torch {torch.__version__} sees {count}")
     if find_spec("triton") is None:
-        raise DeviceError(f"device {name!r} needs Triton, which torch for Linux brings along")
+        raise DeviceError(f"device {name!r} needs Triton, which comes with torch on Linux")
     return name
 
 

@@ -49,7 +49,7 @@ def check_channels(channels: Sequence[Channel]) -> None:
         ):
             names = ", ".join(type(part).__name__ for part in parts if part is not None)
             raise ValueError(
-                f"a GPU does not compute channels of {names}; it computes those of the methods "
+                f"a GPU cannot compute channels of {names}, only those of the methods "
                 "fast, balanced, best, LrrSPM and LrrFV; use device='cpu'"
             )
 

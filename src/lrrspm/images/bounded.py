@@ -126,4 +126,6 @@ def _check_size(source: Source, size: int) -> None:
     if size == 0:
         raise ImageError(source, "the file is empty")
     if size > MAX_BYTES:
-        raise TooLargeError(source, f"{size:,} bytes are more than {MAX_BYTES:,}")
+        raise TooLargeError(
+            source, f"{size:,} bytes, at most {MAX_BYTES:,} are read; shrink it first"
+        )

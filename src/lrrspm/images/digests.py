@@ -35,7 +35,7 @@ def group_copies(digests: Sequence[Hashable]) -> list[list[int]]:
 
 
 def image_digest(path: str | os.PathLike[str]) -> str:
-    """Return a SHA-256 that is equal for image files that show the same, bit for bit.
+    """Return a SHA-256 that is equal for files that show the same image, bit for bit.
 
     For a JPEG, of the whole file; for other formats, of ``WIDTHxHEIGHT:`` and
     the decoded 8-bit pixels (gray or RGB) row by row, so that compression does

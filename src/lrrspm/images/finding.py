@@ -126,7 +126,9 @@ def scan_images(
     """List the images of each class of a folder or table, and those without a class."""
     if isinstance(root, str) and is_remote(root):
         if path_column is not None or label_column is not None:
-            raise ValueError(f"{root}: columns are those of a CSV file on this machine")
+            raise ValueError(
+                f"{root}: path and label columns are for a CSV file on this machine, not an address"
+            )
         return _scan_remote(check_address(root))
     root = Path(root)
     if not root.exists():
@@ -138,7 +140,7 @@ def scan_images(
     if table is not None:
         return _scan_table(table, path_column, label_column, folders)
     if path_column is not None or label_column is not None:
-        raise ValueError(f"{root}: has no table of labels, so no columns either")
+        raise ValueError(f"{root}: no table of labels, so no path or label column either")
     if not folders:
         example = root / "cat" / "1.jpg"
         raise ValueError(f"{root}: no class folders; expected one per class, as in {example}")
@@ -215,8 +217,8 @@ def _parts(root: Path, folders: list[Path]) -> tuple[list[Path], list[Path] | No
         if len(sides) > 1:
             names = ", ".join(side.name for side in sides)
             warnings.warn(
-                f"{root}: {names} are classes here, not parts of a split, since there are "
-                f"others beside them, such as {others[0].name}",
+                f"{root}: {names} are read as classes, not as a split, because there are other "
+                f"folders beside them, such as {others[0].name}",
                 stacklevel=4,
             )
         return folders, None, []

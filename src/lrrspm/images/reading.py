@@ -242,7 +242,7 @@ def _weigh(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def check_images(X: Iterable[Any]) -> list[Source | NDArray[Any]]:
-    """Return a list of paths and arrays; a single path or array is most likely a slip.
+    """Return a list of paths and arrays; a single path or array is most likely a mistake.
 
     Images of Pillow become arrays.
     """
@@ -286,4 +286,4 @@ def _plain(image: Any) -> Any:
         image.load()  # which turns some images upright
         return upright(Opened(image, 1, image.size), color=True).pixels
     except (OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"the image of Pillow cannot be read: {error}") from error
+        raise ValueError(f"the Pillow image cannot be read: {error}") from error

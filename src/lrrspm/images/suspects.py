@@ -12,7 +12,7 @@ _TAIL = 2**16
 
 
 def looks_damaged(path: str | os.PathLike[str]) -> bool:
-    """Return True if a file is most likely no image, or cut short.
+    """Return True if a file is most likely not an image, or truncated.
 
     A look at both ends, 40 us; decoding decides. Damage in the middle, and that
     of TIFF and PNM files, is not seen.

@@ -349,10 +349,11 @@ class Cluster(Executor):
         if isinstance(error, KilledWorker):
             return ClusterError(
                 f"{self._name}: every worker that computed a chunk of {where} died, most likely "
-                "for want of memory; start workers with fewer threads or a higher --memory-limit"
+                "because they ran out of memory; start workers with fewer threads or a higher "
+                "--memory-limit"
             )
         if isinstance(error, CancelledError):
-            return ClusterError(f"{self._name}: the scheduler was lost; start it and run again")
+            return ClusterError(f"{self._name}: lost the scheduler; start it and run again")
         if isinstance(error, (ImportError, AttributeError, pickle.UnpicklingError)):
             self._check_workers()  # one that came later may be of another version
         return error

@@ -110,9 +110,9 @@ class Engine(NamedTuple):
                 yield from receive(results)
         except BrokenExecutor:
             raise ChildProcessError(
-                "a process that computed images died, most likely for want of memory: use fewer "
-                "--jobs, or threads; or for want of 'if __name__ == \"__main__\":' around the work "
-                "of a script that asks for processes, since each of them runs the script first"
+                "a process that computed images died, most likely because it ran out of memory: "
+                "use fewer --jobs, or threads. A script that uses processes must keep its work "
+                "under 'if __name__ == \"__main__\":', because each process runs the script first"
             ) from None
 
     def map_each(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:

@@ -47,11 +47,11 @@ class Pooling(BaseEstimator):
             raise ValueError(f"norm must be one of {NORMS}, got {self.norm!r}")
 
     def fit(self, values: NDArray[np.float32], encoder: Any) -> Self:
-        """Learn from training descriptors (n, m) and a fitted encoder; most have nothing to."""
+        """Learn from training descriptors (n, m) and a fitted encoder; most need nothing."""
         return self
 
     def check_fitted(self) -> None:
-        """Raise ValueError where fitted arrays, such as those of a model file, cannot be right."""
+        """Raise ValueError where fitted arrays, such as those of a model file, are not valid."""
 
     def width(self, n_atoms: int, n_values: int) -> int:
         """Return the numbers per cell for codes of ``n_atoms`` entries.
@@ -61,7 +61,7 @@ class Pooling(BaseEstimator):
         return n_atoms
 
     def start(self, pyramid: SpatialPyramid, n_atoms: int, n_values: int) -> Any:
-        """Return a state without any code."""
+        """Return an empty state."""
         raise NotImplementedError
 
     def add(

@@ -146,7 +146,7 @@ class MomentPooling(Pooling):
         weights: NDArray[Any],
         pyramid: SpatialPyramid,
     ) -> NDArray[np.float64]:
-        r"""Share each entry among the patches by their parts of its sum.
+        r"""Divide each entry among the patches by their shares of its sum.
 
         An entry is :math:`\mathrm{sign}(s) \sqrt{|s|}` of a sum s over patches, so the
         patch that adds :math:`s_i` has the share :math:`s_i / s` of it. Where the parts

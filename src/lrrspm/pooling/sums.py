@@ -65,7 +65,7 @@ class HistogramPooling(Pooling):
         weights: NDArray[Any],
         pyramid: SpatialPyramid,
     ) -> NDArray[np.float64]:
-        """Share each sum among the patches of its cell, each by its own code.
+        """Divide each sum among the patches of its cell by their codes.
 
         One product per code entry; coarser levels come from the finest grid.
         """

@@ -160,7 +160,7 @@ class Processes:
             with self._control.makefile("rb") as stream:
                 hello, _ = frames.read(stream)
         except EOFError:
-            raise OSError("the process of the model ended while it loaded the model") from None
+            raise OSError("the model process ended while loading the model") from None
         except TimeoutError:
             raise OSError(f"the model did not load within {LOAD_SECONDS:g} seconds") from None
         self._control.setblocking(False)
@@ -287,10 +287,12 @@ class Processes:
         except BaseException as error:
             writer.close()
             if isinstance(error, EOFError):
-                raise OSError("the process of the model cannot fork") from None
+                raise OSError("the model process cannot fork") from None
             if isinstance(error, TimeoutError):
                 self.close()
-                raise OSError(f"none was forked within {FORK_SECONDS:g} seconds") from None
+                raise OSError(
+                    f"the model process did not fork within {FORK_SECONDS:g} seconds"
+                ) from None
             raise
 
 

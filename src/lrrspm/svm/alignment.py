@@ -21,7 +21,7 @@ def class_alignment(
     executor: Executor | None,
     columns: slice = slice(None),
 ) -> float:
-    r"""Correlate products of samples with being of one class.
+    r"""Correlate the inner products of samples with sharing a class.
 
     .. math:: \frac{\sum_{i \ne j} K_{ij} Y_{ij}}
               {\sqrt{\sum_{i \ne j} K_{ij}^2 \sum_{i \ne j} Y_{ij}^2}}
@@ -45,7 +45,7 @@ def class_alignment(
 
 
 def aligned_rows(n: int) -> NDArray[np.int64]:
-    """Return the places of those of n members that an alignment is made from, in order."""
+    """Return the sorted indices of those of n members that an alignment uses."""
     if n <= _MOST:
         return np.arange(n)
     return np.sort(np.random.default_rng(0).permutation(n)[:_MOST])

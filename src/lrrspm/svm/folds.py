@@ -16,7 +16,7 @@ def stratified_folds(
     groups: NDArray[Any] | None = None,
     n_folds: int = config.FOLDS,
 ) -> NDArray[np.int64]:
-    """Number the folds that images are in, (n,): each class is spread evenly over them.
+    """Return the fold of each image, (n,), with each class spread evenly over the folds.
 
     Images of one group are in one fold. Classes of one group alone are in no
     fold, -1: without it nothing would be known of them. So are all images where

@@ -36,7 +36,9 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise ValueError(f"Unknown label type: {kind}; labels are names or whole numbers")
     classes, indices = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"a classifier needs at least two classes, got one class: {classes[0]}")
+        raise ValueError(
+            f"a classifier needs at least two classes, got one class: {classes[0]}; add another"
+        )
     return classes, indices
 
 
@@ -100,5 +102,5 @@ def predict_labels(classes: NDArray[Any], scores: Floats) -> NDArray[Any]:
 
 
 def score_columns(scores: Floats) -> Floats:
-    """Scores with a column for each class, also where there are two."""
+    """Scores with a column for each class, even if there are only two."""
     return np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
