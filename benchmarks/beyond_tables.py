@@ -64,7 +64,7 @@ def folders_table() -> str:
     """Return accuracy and seconds on six folders, for the README."""
     found = _found()
     lines = [
-        "| folder | classes | trained on | `fast` | `balanced` | it trains in | `best` | "
+        "| folder | classes | trained on | `fast` | `balanced` | training time | `best` | "
         "pretrained network |",
         "|---|" + "---|" * 7,
     ]

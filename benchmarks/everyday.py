@@ -163,7 +163,7 @@ def table() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "| measured | asked | found |"
+    yield "| what | target | measured |"
     yield "|---|---|---|"
     found = rows()
     for kind, data in (
@@ -189,7 +189,7 @@ def _lines() -> Iterator[str]:
             ]
             largest = np.abs(np.mean(gaps, axis=0)).max()
             cells = f"{largest:.1f} points (one split: {np.abs(gaps).max():.1f})"
-            yield f"| {data}: {what}, told against seen, mean of splits | within 2 | {cells} |"
+            yield f"| {data}: {what}, told minus seen, mean of splits | within 2 | {cells} |"
     own = [row for row in found if row["kind"] == "interval"]
     if own:
         off = np.array([row["accuracy"] - row["estimate"]["accuracy"] for row in own])
@@ -199,9 +199,9 @@ def _lines() -> Iterator[str]:
         held = [int((np.abs(off) <= factor * narrow).sum()) for factor in (WIDER, 1)]
         cells = (
             f"{held[0]} of {len(own)}; {held[1]} without the factor for folds, which was added "
-            f"when that was seen (estimates are {-off.mean():+.1f} points off on average)"
+            f"after these rows were seen (estimates are {-off.mean():+.1f} points off on average)"
         )
-        yield f"| LS, 60 per class: interval holds the accuracy | 18 of 20 | {cells} |"
+        yield f"| LS, 60 per class: intervals that contain the accuracy | 18 of 20 | {cells} |"
     for data in ("LS", "Caltech101"):
         own = [row for row in found if (row["kind"], row["set"]) == ("unknown", data)]
         if not own:
@@ -210,10 +210,12 @@ def _lines() -> Iterator[str]:
             key: np.mean([row[key] for row in own])
             for key in ("probability", "familiarity", "answered_known", "answered_unknown")
         }
-        cells = f"{mean['familiarity']:.3f}; largest probability alone {mean['probability']:.3f}"
+        cells = (
+            f"{mean['familiarity']:.3f}; of the largest probability alone {mean['probability']:.3f}"
+        )
         yield f"| {data}, half of the classes unknown: AUROC of familiarity | | {cells} |"
         cells = f"{mean['answered_known']:.0f} % and {mean['answered_unknown']:.0f} %"
-        yield f"| {data}: answered at 0.8, of known and of unknown images | | {cells} |"
+        yield f"| {data}: share of known and of unknown images answered at 0.8 | | {cells} |"
 
 
 if __name__ == "__main__":

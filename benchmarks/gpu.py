@@ -112,7 +112,7 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
         for name, row in found["kmeans"]["precisions"].items()
     ]
     figures += [
-        figure(f"102 machines, {name}: the CPU's seconds over the GPU's", row["ratio"])
+        figure(f"102 SVMs, {name}: the CPU's seconds over the GPU's", row["ratio"])
         for name, row in found["machines"].items()
     ]
     for folder in ("LS", "YaleB"):
@@ -451,7 +451,7 @@ def kernels_table() -> str:
         found = result["machines"][key]
         share = f"{found['ratio']:.1f} times as fast as one thread of the CPU"
         lines.append(
-            f"| 102 machines, {loss}, from the Gram matrix of 3,060 images | "
+            f"| 102 SVMs, {loss}, from the Gram matrix of 3,060 images | "
             f"{1e3 * found['cuda']:.0f} ms | {share} |"
         )
     least, between = sift["bytes_at_least"], sift["bytes_of_maps_and_sums"]
@@ -461,11 +461,10 @@ def kernels_table() -> str:
     environment = _stored()["environment"]
     lines += [
         "",
-        f"By count, dense SIFT moves {(least + between) / 1e6:.1f} MB per image through memory, "
-        f"where {least / 1e6:.1f} MB would be the least. Codes differ from those in double "
-        f"precision by up to {differ[0]:.1g} of the largest one where tf32 would do, "
-        f"{differ[1]:.1g} in "
-        "single precision.",
+        f"Dense SIFT moves {(least + between) / 1e6:.1f} MB per image through memory, by our "
+        f"count; {least / 1e6:.1f} MB is the minimum. Codes differ from those in double precision "
+        f"by up to {differ[0]:.1g} of the largest one in the mode that replaces tf32, and by "
+        f"{differ[1]:.1g} in single precision.",
         "",
         f"Images of {WIDTH}x{HEIGHT} pixels on one {device['name']}, driver "
         f"{device['driver_version']}, {device['clocks.sm']}, torch {device['torch']}, triton "
@@ -482,9 +481,9 @@ def evaluate_line() -> str:
     return (
         f"`evaluate --method best --train-per-class 30 --splits 1 --device cuda` on Caltech101, "
         f"{found['images']:,} files, took {max(found['seconds']):.1f} and "
-        f"{min(found['seconds']):.1f} s, start and search for near copies included, with an "
-        f"accuracy of {found['accuracy']:.1f} % on that split (seconds by stage: {stages}), "
-        f"{content['environment']['cores']} cores, kernels compiled before."
+        f"{min(found['seconds']):.1f} s, including startup and the search for near copies, with an "
+        f"accuracy of {found['accuracy']:.1f} % on that split (seconds by stage: {stages}), on "
+        f"{content['environment']['cores']} cores, with kernels already compiled."
     )
 
 
@@ -498,7 +497,7 @@ def scenes_table() -> str:
     lines = [
         f"On half of the LS images ({first['trained']:,} to train, {first['tested']:,} to test), "
         f"files to predictions, {cores} cores, at the commit "
-        f"{content['result']['commits']['LS'][:10]}, which read on threads alone:",
+        f"{content['result']['commits']['LS'][:10]}, which read files with threads only:",
         "",
         "| method | accuracy, CPU | accuracy, GPU | same predictions | "
         f"images per second, CPU, {threads} | GPU, {threads} |",

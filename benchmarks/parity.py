@@ -110,8 +110,8 @@ def table() -> str:
         [
             *lines,
             "",
-            f"{tested} images each, drawn at random; models from {trained['LS']} others of LS and "
-            f"{trained['YaleB']} of YaleB. Torch {result['torch']}. "
+            f"{tested} random images each, with models trained on {trained['LS']} other images of "
+            f"LS and {trained['YaleB']} of YaleB. Torch {result['torch']}. "
             f"From `benchmarks/results/parity.json`: {source}.",
         ]
     )

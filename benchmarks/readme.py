@@ -179,7 +179,7 @@ def stages_table() -> str:
         cells.append(f"{row['floor_ms']:.3f}" if "floor_ms" in row else "")
         lines.append(f"| {row['stage']} | {row['ms']:.3f} | " + " | ".join(cells) + " |")
     rates = [f"{rate / 1e9:.3g}" for rate in floors["rates"].values()]
-    lines.append("| a bare loop, per ns | | " + " | ".join(rates) + " | |")
+    lines.append("| bare loop, operations per ns | | " + " | ".join(rates) + " | |")
     return "\n".join([*lines, "", _source("floors.json", content["environment"])])
 
 

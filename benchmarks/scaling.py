@@ -329,7 +329,9 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
     for method in ("fast", "balanced"):
         one = found.get("efficiency", {}).get(method)
         ratio = None if one is None else one["threads"] / one["workers"]
-        figures.append(figure(f"{method}: 2 Dask workers over 2 threads", ratio, ">= 0.85"))
+        figures.append(
+            figure(f"{method}: speed of 2 Dask workers over 2 threads", ratio, ">= 0.85")
+        )
     if "overhead" in found:
         chunks, images = found["overhead"]["chunks"], found["overhead"]["images"]
         figures += [
@@ -345,7 +347,9 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
         names = ["processes", "1 workers", "2 workers", "4 workers"]
         names += ["same after kills", "same after driver"]
         figures.append(
-            figure("runs with the model of threads, of 6", sum(same[n] for n in names), ">= 6")
+            figure(
+                "runs whose model equals that of threads, of 6", sum(same[n] for n in names), ">= 6"
+            )
         )
     if "memory" in found:
         one = found["memory"]
@@ -369,16 +373,16 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
             figure("training on 20,000 images: driver, peak MB", one["store"]["peak_mb"]),
             figure("the same without a shared store", one["no store"]["peak_mb"]),
             figure("training: larger worker, peak MB", one["worker_peak_mb"], "<= 1500"),
-            figure("training: models are that of threads", float(one["same"]), ">= 1"),
+            figure("training: models equal that of threads", float(one["same"]), ">= 1"),
         ]
     if "gram" in found:
         one = found["gram"]
         ratio = one["threads"]["seconds"] / one["workers"]["seconds"]
         figures += [
-            figure("Gram matrix of 31,622: 2 Dask workers over 2 threads", ratio),
+            figure("Gram matrix of 31,622 vectors: speed of 2 Dask workers over 2 threads", ratio),
             figure("the same: larger worker, peak MB", one["worker_peak_mb"], "<= 1500"),
             figure("the same: driver, peak MB", one["workers"]["peak_mb"]),
-            figure("the same: bits are those of threads", float(one["same"]), ">= 1"),
+            figure("the same: bits equal those of threads", float(one["same"]), ">= 1"),
         ]
     return figures
 

@@ -164,7 +164,7 @@ def test_train(mixed, tmp_path):
     estimate = found["estimate"]
     assert f"{estimate['accuracy']:.2f} %" in page.text
     assert f"95 % interval {estimate['low']:.1f} to {estimate['high']:.1f}" in page.text
-    assert page.table("least confidence", "images answered %", "of these right %") == [
+    assert page.table("minimum confidence", "images answered %", "of these right %") == [
         [f"{row['confidence']:g}", f"{row['answered']:.1f}",
          "" if row["right"] is None else f"{row['right']:.1f}"]
         for row in estimate["coverage"]

@@ -95,7 +95,7 @@ def test_report_shows_certainty_where_there_is_one():
     off = f"{100 * evaluation.certainty.calibration_error:.1f}"
     assert f"off by {off} points on average" in page.text
     assert len(page.named("circle")) == len(config.CONFIDENCES) + len(evaluation.certainty.bins())
-    assert len(page.table("least confidence")) == len(config.CONFIDENCES)
+    assert len(page.table("minimum confidence")) == len(config.CONFIDENCES)
     evaluation.certainty = made()._replace(calibrated=False)
     page = report(evaluation)
     assert "These classifiers are not calibrated" in page.text

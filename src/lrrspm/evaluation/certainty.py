@@ -46,7 +46,7 @@ class Certainty(NamedTuple):
 
     @property
     def confidences(self) -> NDArray[np.float64]:
-        """Largest least confidence at which each image is answered, (n,)."""
+        """Largest minimum confidence at which each image is answered, (n,)."""
         return np.where(self.familiar, self.probabilities, 0.0)
 
     def coverage(self) -> list[dict[str, float | None]]:

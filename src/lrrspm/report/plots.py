@@ -55,7 +55,7 @@ class Plot(NamedTuple):
 
 
 def confidence_rows(certainty: Certainty) -> list[tuple[str, str, str]]:
-    """Return rows: a least confidence, percent of images answered, percent of these right."""
+    """Return rows: a minimum confidence, percent of images answered, percent of these right."""
     return [
         (
             f"{row['confidence']:g}",
