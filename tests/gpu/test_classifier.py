@@ -114,7 +114,7 @@ def test_other_methods_are_refused_before_the_work(device, folder, reads):
 def test_maxima_of_projected_descriptors_are_refused(device, folder, reads):
     # 126 values and two places: as many as SIFT has, so nothing else would notice.
     channel = Channel(LRREncoder(8), SIFT(), projection=Projection(126))
-    with pytest.raises(ValueError, match=r"does not compute.*Projection"):
+    with pytest.raises(ValueError, match=r"cannot compute.*Projection"):
         ImageClassifier(channels=[channel], device=device).fit(*folder)
     assert not reads
 
