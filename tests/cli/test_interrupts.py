@@ -328,6 +328,15 @@ def test_no_room_for_standard_output(image_folder, model_path):
     assert done.stderr == "error: [Errno 28] No space left on device; free some space\n"
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", ["--help", "explain --help"])
+def test_no_room_for_help(arguments):
+    command = f"{sys.executable} -m lrrspm {arguments} > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output: No space left on device\n"
+
+
 def test_read_only_targets(image_folder, tmp_path, monkeypatch):
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)

@@ -200,7 +200,7 @@ def test_rows_that_are_printed_too_resume_in_other_blocks(
     (tmp_path / "p.csv").unlink()
     original = RowFile.finish
     monkeypatch.setattr(RowFile, "finish", interrupted)
-    run(*arguments, code=130)
+    assert "the same command resumes" in run(*arguments, code=130).stderr
     monkeypatch.setattr(RowFile, "finish", original)
     (part,) = tmp_path.glob(".*.part")
     part.write_bytes(b"".join(part.read_bytes().splitlines(keepends=True)[: 1 + 16]))

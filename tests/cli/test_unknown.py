@@ -81,7 +81,7 @@ def test_what_came_from_a_cache_is_marked(image_folder, tmp_path):
     assert json.loads(run(*train, "--json").stdout)["from_cache"] == {}
     found = json.loads(run(*train, "--json").stdout)["from_cache"]
     assert found == {"vectors": 36, "codebooks": True}
-    assert "from the cache: 36 vectors and the codebooks" in run(*train).stdout
+    assert "from the cache: 36 vectors of channels and the codebooks" in run(*train).stdout
     # Codebooks of splits are others than that of all images.
     split = ("evaluate", *arguments, "--splits", 1)
     assert "from the cache" not in run(*split).stdout

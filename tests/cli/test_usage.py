@@ -71,6 +71,11 @@ def test_wrong_usage_names_the_argument(arguments, named):
     assert named in refused(*arguments)
 
 
+def test_one_format_is_printed():
+    done = run("predict", "m", "x", "--csv", "--json", code=2)
+    assert "--csv: print CSV or JSON, not both" in json.loads(done.stdout)["error"]
+
+
 def test_a_negative_lambda_is_out_of_range():
     """It is not taken for an option; versions of typer say it in their own words."""
     reason = refused(*TRAIN, "--lambda", "-1")

@@ -85,7 +85,7 @@ def test_labels_that_cannot_be_judged(image_folder):
     paths, labels = find_images(image_folder)
     with pytest.raises(ValueError, match="learns its codebook from the labels"):
         review(paths, labels, ImageClassifier(method="SupervisedLrrSPM"))
-    with pytest.raises(ValueError, match="two classes with two images"):
+    with pytest.raises(ValueError, match="two classes with two or more images"):
         review([paths[0], paths[-1]], [labels[0], labels[-1]], small())
 
 

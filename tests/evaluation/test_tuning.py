@@ -109,7 +109,7 @@ def test_unreadable_images_are_left_out(small, tmp_path):
 
 def test_classes_that_cannot_be_crossed(small):
     paths, labels = find_images(small)
-    with pytest.raises(ValueError, match="two classes with two images"):
+    with pytest.raises(ValueError, match="two classes with two or more images"):
         tune(paths[4:6], labels[4:6])
 
 

@@ -118,9 +118,12 @@ def test_folders_named_like_a_split_are_classes_without_folders_in_them(store):
 def test_what_a_kept_image_asks_for(store, monkeypatch):
     asked = []
     ukey = type(store).ukey
-    monkeypatch.setattr(
-        type(store), "ukey", lambda self, path: asked.append(path) or ukey(self, path)
-    )
+
+    def spy(self, path):
+        asked.append(path)
+        return ukey(self, path)
+
+    monkeypatch.setattr(type(store), "ukey", spy)
     address = "memory://images/dots/01.png"
     full = KeptImages(0)
     full.decode(address, None, False)

@@ -346,7 +346,10 @@ def _group(pid):
 
 @pytest.mark.parametrize(
     ("path", "error", "reason"),
-    [("bad", ValueError, "bad: a damaged model file"), ("dead", OSError, "ended while it loaded")],
+    [
+        ("bad", ValueError, "bad: a damaged model file"),
+        ("dead", OSError, "ended while loading the model"),
+    ],
 )
 def test_models_that_do_not_load(path, error, reason):
     with pytest.raises(error, match=reason):

@@ -13,6 +13,7 @@ import pytest
 
 from lrrspm import SpatialPyramidFeatures, load_model
 from lrrspm._support import kept_loops
+from lrrspm._support.compiling import listen_to_compiling
 from lrrspm._support.files import file_digest, machine_fault
 from lrrspm._support.loops import compiled
 from lrrspm.cache import FeatureStore
@@ -94,6 +95,21 @@ def test_files_that_cannot_be_opened_are_as_none(loop, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", refuse)
     assert triple(np.float64(2)) == 6
+
+
+def test_compiling_is_told_once(loop):
+    triple, _ = loop
+    told: list[None] = []
+    listen_to_compiling(lambda: told.append(None))
+    try:
+        assert triple(2) == 6
+        assert triple(2.0) == 6
+        assert len(told) == 1
+        listen_to_compiling(lambda: told.append(None))
+        assert triple(3) == 9  # compiled already
+        assert len(told) == 1
+    finally:
+        listen_to_compiling(None)
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO])

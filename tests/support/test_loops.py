@@ -3,7 +3,9 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
+from lrrspm._support import loops
 from lrrspm._support.loops import compiled
 
 CODE = """
@@ -45,8 +47,12 @@ def test_works_where_nothing_can_be_kept(monkeypatch):
 
     monkeypatch.setattr(Dispatcher, "enable_caching", refuse)
 
-    @compiled()
     def double(x):
         return 2 * x
 
-    np.testing.assert_array_equal(double(np.arange(3)), [0, 2, 4])
+    loops._warn_of_compiling.cache_clear()
+    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR"):
+        loop = compiled()(double)
+    assert compiled()(double)(1) == 2  # one warning is enough
+    np.testing.assert_array_equal(loop(np.arange(3)), [0, 2, 4])
+    loops._warn_of_compiling.cache_clear()

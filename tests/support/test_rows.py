@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 
 import fsspec
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lrrspm._support.remote import delete_remote
-from lrrspm._support.rows import csv_text, open_rows, write_rows
+from lrrspm._support.rows import RowFile, csv_text, open_rows, write_rows
 
 names = st.text(max_size=8)
 odd = names | st.sampled_from(
@@ -148,3 +149,13 @@ def test_a_disk_without_locks_is_warned_of(tmp_path, monkeypatch):
         assert write(tmp_path / "a.csv", 2) == 4
     write_rows(tmp_path / "b.csv", ["path", "label"], ROWS)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_is_named(tmp_path):
+    with RowFile(tmp_path / "a.csv", ["path", "label"], "key") as rows:
+        rows._file.close()
+        rows._file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115, closed by the context
+        with pytest.raises(OSError, match="No space left") as failure:
+            rows.append(ROWS)
+    assert failure.value.filename == str(tmp_path / "a.csv")

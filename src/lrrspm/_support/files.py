@@ -9,7 +9,7 @@ import secrets
 import stat
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 from .remote import (
     check_remote_target,
@@ -151,7 +151,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
-def lock_file(file: BinaryIO) -> None:
+def lock_file(file: IO[bytes]) -> None:
     """Lock an open file for this process, where the system can; raises BlockingIOError."""
     if os.name == "posix":
         import fcntl

@@ -13,6 +13,8 @@ from typing import Any
 import llvmlite
 import numba
 
+from .compiling import tell_of_compiling
+
 
 def guard_cache(dispatcher: Any) -> None:
     """Make a compiled function keep its machine code with checksums.
@@ -55,6 +57,7 @@ class _Files:
         try:
             content = path.read_bytes()
         except OSError:
+            tell_of_compiling()
             return None
         size = hashlib.sha256().digest_size
         if content[:size] == self._digest(key, content[size:]):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,11 +40,21 @@ def compiled(*fastmath: str, inline: bool = False) -> Callable[[F], F]:
         try:
             loop = njit(cache=True, **options)(function)
         except RuntimeError:  # nowhere to write: compile in every process
+            _warn_of_compiling()
             return njit(**options)(function)
         guard_cache(loop)
         return loop
 
     return decorate
+
+
+@cache
+def _warn_of_compiling() -> None:
+    warnings.warn(
+        "no folder to keep compiled loops in, so every run compiles them, for up to half a minute; "
+        "set NUMBA_CACHE_DIR to a folder that can be written to",
+        stacklevel=4,
+    )
 
 
 @compiled()

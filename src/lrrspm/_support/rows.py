@@ -13,7 +13,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TextIO
+from typing import IO, Any, Self, TextIO
 
 from .files import MAX_BYTES, check_target, lock_file, write_atomically
 from .remote import (
@@ -162,10 +162,10 @@ class RowFile(Rows):
     def close(self) -> None:
         self._file.close()
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> IO[bytes]:
         """Open the hidden file for this run alone."""
         while True:
-            file = self.part.open("ab")
+            file = self.part.open("ab", buffering=0)  # a full disk is met here, not when closing
             try:
                 self._lock(file)
                 # A run that has just ended may have given the file its name.
@@ -184,7 +184,7 @@ class RowFile(Rows):
                 raise
             file.close()
 
-    def _lock(self, file: BinaryIO) -> None:
+    def _lock(self, file: IO[bytes]) -> None:
         try:
             lock_file(file)
         except BlockingIOError:
@@ -215,9 +215,10 @@ class RowFile(Rows):
         self.close()
 
     def _write(self, content: bytes) -> None:
+        left = memoryview(content)
         try:
-            self._file.write(content)
-            self._file.flush()
+            while left:
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             error.filename = str(self._target)  # not the temporary name

@@ -22,6 +22,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
+from .._support.compiling import listen_to_compiling
 from .._support.files import machine_fault
 from .._support.text import plural, printable
 from .terminal import warnings_as_lines
@@ -95,6 +96,11 @@ class _Group(_ShortHelp, TyperGroup):
                 if "--json" in (sys.argv if given is None else given):
                     print(json.dumps({"error": message}))
             sys.exit(error.exit_code)
+        except OSError as error:  # of help on a full disk, or that nobody reads to its end
+            _abandon_output()
+            if not isinstance(error, BrokenPipeError):
+                print(f"error: standard output: {error.strerror or error}", file=sys.stderr)
+            sys.exit(1)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -228,6 +234,8 @@ def _guard(function: Command) -> Command:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors=_ESCAPED)
         try:
+            if sys.stderr.isatty():
+                listen_to_compiling(_note_compiling)
             with warnings_as_lines(), _terminated_as_interrupted():
                 function(*args, **kwargs)
                 sys.stdout.flush()  # notice a full disk here, not later
@@ -247,6 +255,13 @@ def _guard(function: Command) -> Command:
             _fail("out of memory; try fewer images, a smaller codebook or fewer jobs", as_json)
 
     return guarded
+
+
+def _note_compiling() -> None:
+    print(
+        "note: compiling for this machine, which takes up to half a minute, once",
+        file=sys.stderr,
+    )
 
 
 @contextmanager

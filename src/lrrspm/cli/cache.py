@@ -54,7 +54,8 @@ def _in_words(shelf: dict[str, Any]) -> str:
     about = {k: v for k, v in shelf["about"].items() if k not in ("arrays", "members")}
     parts = [str(value.get("name")) for value in about.values() if isinstance(value, dict)]
     others = [
-        f"{name} {','.join(map(str, value)) if isinstance(value, list) else value}"
+        f"{'' if name == 'what' else f'{name} '}"
+        f"{','.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in about.items()
         if not isinstance(value, dict) and value is not None
     ]

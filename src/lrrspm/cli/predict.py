@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -119,6 +119,8 @@ def predict(
     from ..loading import load_model, stream_scores
     from ..modelfile.container import local_model
 
+    if as_csv and as_json:
+        raise typer.BadParameter("print CSV or JSON, not both", param_hint="--csv")
     check_predictions(output, "--output", model, *paths)
     with local_model(model) as file:  # once, if it is at an address
         classifier, digest = load_model(file), file_digest(file)
@@ -135,7 +137,7 @@ def predict(
     counts, skipped = _earlier(target) if first and target is not None else (Counter(), [])
     answers: list[Answer] = []
     lines: list[dict[str, Any]] = []
-    with target or nullcontext(), progress() as listener:
+    with target or nullcontext(), progress() as listener, _resumable(target):
         skip = on_error is OnError.SKIP
         for part in stream_scores(classifier, files, Stages(listener), skip, first):
             here = range(first, first + part.images)
@@ -173,6 +175,17 @@ def predict(
         warning = "the model is not calibrated, so probabilities are rough; train it again"
         print(f"warning: {warning}", file=sys.stderr)
     report_skipped(skipped, len(files))
+
+
+@contextmanager
+def _resumable(target: Rows | None) -> Iterator[None]:
+    """Say, where a run is stopped, that its rows are kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if target is not None:
+            print("note: the rows so far are kept; the same command resumes", file=sys.stderr)
+        raise
 
 
 def _resumed(

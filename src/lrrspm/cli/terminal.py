@@ -300,7 +300,7 @@ def print_reused(store: FeatureStore) -> None:
     """Say that seconds are those of a run with a cache that had something."""
     found = reused(store)
     if found:
-        what = [plural(found["vectors"], "vector")] * bool(found["vectors"])
+        what = [f"{plural(found['vectors'], 'vector')} of channels"] * bool(found["vectors"])
         what += ["the codebooks"] * found["codebooks"]
         print(f"from the cache: {' and '.join(what)}; the seconds cover only the rest")
 

@@ -157,7 +157,8 @@ def _scan_remote(root: str) -> Scan:
     images = [name for name in names if _is_image(name.rpartition("/")[2])]
     first = {name.partition("/")[0] for name in images if "/" in name}
     if not first:
-        raise ValueError(f"{root}: no class folders; expected one per class, as in cat/1.jpg")
+        found = "no class folders" if names else "nothing is there, or no class folders"
+        raise ValueError(f"{root}: {found}; expected one per class, as in {root}/cat/1.jpg")
     split = all(name.lower() in TRAIN + TEST for name in first) and any(
         name.count("/") > 1 for name in images
     )
