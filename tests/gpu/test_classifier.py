@@ -208,5 +208,7 @@ def test_command_line(device, image_folder, tmp_path):
 def test_command_line_with_an_unknown_device(image_folder, model_path):
     arguments = ["predict", str(model_path), str(image_folder), "--json", "--device", "tpu"]
     done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 1
-    assert "no device 'tpu'" in json.loads(done.stdout)["error"]
+    assert done.exit_code == 2
+    assert "--device" in json.loads(done.stdout)["error"]
+    with pytest.raises(DeviceError, match="no device 'tpu'"):
+        ImageClassifier(device="tpu").fit(*find_images(image_folder))

@@ -67,6 +67,8 @@ def test_the_same_model_from_threads_processes_and_workers(dask_cluster, image_f
         assert train(image_folder, target, client) == expected
         assert client.status == "running"  # it is the caller's
         assert clone(ImageClassifier(engine=client)).engine is client
+    with pytest.raises(ClusterError, match="client is closed"):
+        train(image_folder, target, client)
 
 
 def test_the_same_model_with_a_store(two, image_folder, tmp_path):

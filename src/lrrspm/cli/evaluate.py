@@ -66,7 +66,8 @@ def _check_share(value: float | None) -> float | None:
         try:
             check_train_per_class(value)
         except ValueError as error:
-            raise typer.BadParameter(str(error)) from None
+            # Without the name that it has in Python.
+            raise typer.BadParameter(str(error).removeprefix("train_per_class ")) from None
     return value
 
 

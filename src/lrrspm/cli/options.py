@@ -239,11 +239,21 @@ Jobs = Annotated[
         help="Number of threads; -1 uses all cores. Affects only the speed.",
     ),
 ]
+
+
+def _known_device(device: str) -> str:
+    """Refuse what no machine has; whether this one has it is known later."""
+    if device in (config.DEVICE, "torch") or device.partition(":")[0] == "cuda":
+        return device
+    raise typer.BadParameter(f"expected cpu, cuda or cuda:NUMBER, got {printable(device)}")
+
+
 DeviceName = Annotated[
     str,
     typer.Option(
         "--device",
         metavar="cpu|cuda",
+        callback=_known_device,
         help="Where to compute vectors; cuda is a GPU (needs lrrspm\\[gpu]).",
     ),
 ]

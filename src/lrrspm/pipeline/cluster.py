@@ -149,6 +149,8 @@ class Cluster(Executor):
     """
 
     def __init__(self, client: Client) -> None:
+        if client.status != "running":
+            raise ClusterError("the Dask client is closed; set engine to one that is open")
         self._client = client
         self._name = str(client.scheduler.address) if client.scheduler else "the scheduler"
         self._expected = identity(makers())
