@@ -46,6 +46,15 @@ def two(dask_cluster):
     return dask_cluster
 
 
+def wait_for_notes(notes: Path, count: int) -> list[list[str]]:
+    """Return the first results that workers note; not for ever, if there is no run at all."""
+    deadline = time.monotonic() + 60
+    while len(found := notes.read_text().splitlines()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return [line.split() for line in found]
+
+
 def train(folder, target, engine):
     model = ImageClassifier(
         LRREncoder(codebook_size=8), n_samples=500, random_state=0, n_jobs=2, engine=engine
@@ -107,9 +116,7 @@ def test_a_killed_worker_is_replaced_and_its_chunk_counted_once(two, tmp_path):
     notes.touch()
 
     def kill_one():
-        while len(notes.read_text().split()) < 12:
-            time.sleep(0.05)
-        busy = int(notes.read_text().splitlines()[-1].split()[1])
+        busy = int(wait_for_notes(notes, 6)[-1][1])
         two.kill(next(worker for worker in two.workers if worker.pid == busy))
 
     killer = threading.Thread(target=kill_one)
@@ -131,9 +138,7 @@ def test_a_straggler_is_overtaken(two, tmp_path, monkeypatch):
     stopped = []
 
     def stop_one():
-        while not notes.read_text():
-            time.sleep(0.02)
-        stopped.append(int(notes.read_text().splitlines()[0].split()[1]))
+        stopped.append(int(wait_for_notes(notes, 1)[0][1]))
         os.kill(stopped[0], signal.SIGSTOP)
 
     stopper = threading.Thread(target=stop_one)
@@ -143,7 +148,8 @@ def test_a_straggler_is_overtaken(two, tmp_path, monkeypatch):
             found = list(engine.map_chunks(square, range(12), str(notes), 0.2))
     finally:
         stopper.join()
-        two.kill(next(worker for worker in two.workers if worker.pid == stopped[0]))
+        for worker in [worker for worker in two.workers if worker.pid in stopped]:
+            two.kill(worker)
     assert found == [number * number for number in range(12)]
 
 
