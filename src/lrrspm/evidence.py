@@ -13,6 +13,7 @@ from ._support.loops import compiled
 from ._support.parallel import single_blas_thread
 from .cache import same_key
 from .descriptors import LocalDescriptors
+from .descriptors.checking import describe_checked
 from .features import Image, SpatialPyramidFeatures
 from .pipeline.chunks import compile_reading
 from .svm import SVM, probabilities, score_columns
@@ -112,7 +113,7 @@ class Examination:
                 seen = channel.descriptor.pick(pixels)
                 key = same_key(channel.descriptor)
                 if key not in described:
-                    described[key] = channel.descriptor.describe(seen)
+                    described[key] = describe_checked(channel.descriptor, seen)
                 local = described[key]
                 values = channel.project(local)
                 cells = channel.pyramid.cells(local.x, local.y, local.width, local.height)

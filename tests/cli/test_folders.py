@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.test_cli import FAST, run
+from tests.cli.test_predictions import read
 from tests.conftest import draw
 from tests.images.test_auditing import blobs
 
@@ -49,6 +50,19 @@ def test_evaluate_takes_the_split_of_the_folders(parts):
     assert found["images"] == 36
     assert found["parameters"]["split"] == "given"
     assert "splits" not in found["parameters"]
+
+
+def test_evaluate_measures_the_model_of_train(parts, tmp_path):
+    """Same folder, same seed: the same model, so the same scores."""
+    model, tables = tmp_path / "m.lrrspm", (tmp_path / "one.csv", tmp_path / "other.csv")
+    run("evaluate", parts, "--seed", 5, *FAST, "--predictions", tables[0])
+    run("train", parts, "-o", model, "--seed", 5, *FAST)
+    run("score", model, parts, "--predictions", tables[1])
+    scores = [
+        [(row["path"], row["predicted"], row["score"]) for row in read(table)] for table in tables
+    ]
+    assert scores[0] == scores[1]
+    assert len(scores[0]) == 12
 
 
 def test_test_images_of_an_unknown_class(parts, tmp_path):

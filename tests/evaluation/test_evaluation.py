@@ -27,7 +27,7 @@ def test_split_by_class():
     assert any(not np.array_equal(train, split_by_class(labels, 3, s)) for s in (1, 2, 3))
     with pytest.raises(ValueError, match=r"class 'a' has 5 images.*use at most 4"):
         split_by_class(labels, 5, 0)
-    with pytest.raises(ValueError, match="whole number from 1"):
+    with pytest.raises(ValueError, match="a whole number of at least 1"):
         split_by_class(labels, 0, 0)
 
 

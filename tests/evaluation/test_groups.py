@@ -16,6 +16,7 @@ from lrrspm.evaluation import (
     count_leaks,
     find_groups,
     name_groups,
+    score_model,
     split_by_class,
     train_with_estimate,
 )
@@ -144,6 +145,20 @@ def test_a_given_split(image_folder):
     assert found.parameters["split"] == "given"
     with pytest.raises(ValueError, match="a split needs images to train with"):
         evaluate(paths, labels, small(), tests=[True] * 36)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_model_of_a_given_split_is_that_of_fit(image_folder, seed):
+    """The seed itself trains it; a seed is drawn only where a split is."""
+    paths, labels = find_images(image_folder)
+    tests = np.arange(36) % 3 == 0
+    model = small(random_state=seed)
+    found = evaluate(paths, labels, model, seed=seed, tests=tests)
+    train, test = (np.flatnonzero(part).tolist() for part in (~tests, tests))
+    model.fit([paths[i] for i in train], [labels[i] for i in train])
+    scored = score_model(model, [paths[i] for i in test], [labels[i] for i in test], Stages())
+    expected = [(one.path, one.predicted, one.score) for one in scored.predictions]
+    assert [(one.path, one.predicted, one.score) for one in found.predictions] == expected
 
 
 def folder_of(root, images):

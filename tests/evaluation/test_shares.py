@@ -40,5 +40,5 @@ def test_large_classes_have_the_default_of_before():
 
 @pytest.mark.parametrize("wanted", [0, -1, 1.5, -0.5, float("nan"), float("inf")])
 def test_what_is_neither_a_number_nor_a_share_is_refused(wanted):
-    with pytest.raises(ValueError, match="a whole number from 1, or a share"):
+    with pytest.raises(ValueError, match="a whole number of at least 1, or a share"):
         split_by_class(np.repeat([0, 1], 5), wanted, 0)

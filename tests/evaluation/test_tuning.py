@@ -1,6 +1,7 @@
 """Tuning tries what it says, in time, and its winner is the model that train makes."""
 
 import json
+import re
 import shlex
 import shutil
 
@@ -116,6 +117,7 @@ def test_classes_that_cannot_be_crossed(small):
 def test_command_prints_and_refuses(small, tmp_path):
     text = run("tune", small, "--budget", 0).stdout
     assert "--method fast --C 10" in text
+    assert re.search(r"with best; --budget \d+0 is about enough", text)
     lines = text.split("\n\n")[0].splitlines()
     assert len(lines) == 2
     assert max(map(len, lines)) <= 60

@@ -115,7 +115,8 @@ def print_evaluation(result: Evaluation) -> None:
     print_rich(table)
     for group in result.confused_groups()[:_GROUPS]:
         members = printable(", ".join(map(str, group.names)))
-        print(f"confused with each other: {members} ({group.share:.1f} % of their images)")
+        share = f"{group.share:.1f} % of their images, mean over classes"
+        print(f"confused with each other: {members} ({share})")
     print_kept_together(result.kept_together)
     _print_unknown(result)
     print_seconds(result.seconds)

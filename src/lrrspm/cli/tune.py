@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -56,7 +57,8 @@ def tune(
             "--budget",
             min=0,
             metavar="SECONDS",
-            help="Start nothing that would exceed this time. Training the winner is extra.",
+            help="Start nothing that would exceed this time; the first preset is always tried. "
+            "Training the winner is extra.",
         ),
     ] = config.BUDGET,
     group: Group = None,
@@ -158,8 +160,15 @@ def _print_tuning(found: Tuning, total: int) -> None:
     if found.images + len(found.skipped) < total:
         print(f"tried on {found.images:,} of {plural(total, 'image')}, as many as fit in memory")
     for method, count in Counter(one.method for one in found.left_out).items():
-        print(f"no time for {plural(count, 'candidate')} with {method}; raise --budget")
+        enough = max(one.budget for one in found.left_out if one.method == method)
+        some = plural(count, "candidate")
+        print(f"no time for {some} with {method}; --budget {_rounded_up(enough)} is about enough")
     print(
         f"winner: {' '.join(winner.options())}, the simplest within one standard error "
         f"({found.best.evaluation.standard_error:.1f} points) of the best"
     )
+
+
+def _rounded_up(seconds: float) -> int:
+    """Add a tenth, since this is an estimate, and round up to tens of seconds."""
+    return 10 * math.ceil(1.1 * seconds / 10)

@@ -51,7 +51,7 @@ def evaluate(
     ----------
     paths, labels : sequences of N strings
     classifier : ImageClassifier
-        Unfitted; each split trains a clone of it with a seed of its own.
+        Unfitted; each random split trains a clone of it with a seed of its own.
     train_per_class : float or None
         Training images per class, or below 1 a share of each class; all others are
         test images. None is 100, but at most 0.8 of a class.
@@ -60,7 +60,8 @@ def evaluate(
         One codebook from all images, test images included (the paper's way),
         instead of one from each split's training images.
     seed : int
-        Seed of the splits and the classifiers.
+        The seeds of the random splits and their classifiers come from it; with
+        ``tests``, the one classifier's ``random_state``.
     stages : Stages or None
         Where the seconds are added up.
     max_skipped : float
@@ -125,7 +126,8 @@ def evaluate_all(
     if tests is not None:
         splits, groups = 1, None
     everyone, all_labels = paths, np.asarray(labels)
-    seeds = split_seeds(seed, splits)
+    # No seed draws a given split, and its model is the one that fit makes of that seed.
+    seeds = split_seeds(seed, splits) if tests is None else [seed]
     store = store or classifiers[0].store()
 
     def measure(

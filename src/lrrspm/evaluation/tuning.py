@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,11 +17,12 @@ from ..channels import scales_of
 from ..classifier import ImageClassifier
 from ..features import SpatialPyramidFeatures
 from ..images import KeptImages
-from ..methods import PRESETS, find_method, measured
+from ..methods import PRESETS, find_method
 from ..pipeline import Engine, encode_images, fit_features, open_engine
 from ..pooling import Level
 from ..svm import LinearSVM, cross_scores, linear_gram, stratified_folds
 from ..weighting import learn_weights
+from .costs import Costs, Step
 from .groups import Groups
 from .results import Evaluation, Skipped, count_confusions
 from .unreadable import without_unreadable
@@ -98,12 +97,15 @@ class Candidate:
 
 
 class LeftOut(NamedTuple):
-    """A candidate that there was no time for, and the seconds that it would have taken."""
+    """A candidate that there was no time for."""
 
     method: str
     levels: tuple[Level, ...]
     C: float
     seconds: float
+    """What it would have taken, after those before it."""
+    budget: float
+    """About the budget that it and those before it would have needed."""
 
 
 @dataclass
@@ -169,7 +171,7 @@ def tune(
     penalties : sequence of float
     budget : float
         Seconds. A candidate that would end later, going by what others took, is
-        left out.
+        left out, but for the very first.
     seed, n_jobs, cache, device
         As ``random_state``, ``n_jobs``, ``cache`` and ``device`` of
         :class:`lrrspm.ImageClassifier`.
@@ -180,8 +182,7 @@ def tune(
     -------
     Tuning
     """
-    stages = stages or Stages()
-    end = time.perf_counter() + budget
+    stages, costs = stages or Stages(), Costs()
     all_labels = np.asarray(labels)
     every = np.arange(len(paths)) if groups is None else groups.numbers
 
@@ -193,20 +194,24 @@ def tune(
             raise ValueError(
                 "tuning needs two classes with two or more images each, near copies counted once"
             )
-        found = Tuning([], [], len(rows))
+        found, owed = Tuning([], [], len(rows)), 0.0
         chosen = [paths[i] for i in used[rows]]
         with open_engine(n_jobs, None, device) as engine:
-            trials = _Trials(chosen, y[rows], folds, seed, cache, engine, stages, skip)
+            trials = _Trials(chosen, y[rows], folds, seed, cache, engine, stages, skip, costs)
             plan = list(_plan(methods, penalties))
+            before: Step | None = None
             for step in stages.track("tuning", plan, len(plan)):
-                seconds = trials.expect(step)
-                if found.candidates and time.perf_counter() + seconds > end:
-                    found.left_out.append(LeftOut(step.method, step.levels, step.C, seconds))
+                if found.candidates and costs.elapsed + costs.expect(step) > budget:
+                    seconds = costs.expect(step, before)
+                    owed += seconds
+                    found.left_out.append(LeftOut(*step, seconds, costs.elapsed + owed))
+                    before = step
                     continue
                 candidate = trials.run(step)
                 if candidate is None:
                     return None, {int(rows[i]): why for i, why in trials.skipped.items()}
                 found.candidates.append(candidate)
+                before = step
         return found, {}
 
     tuning, left_out = without_unreadable(search, paths, labels, max_skipped, stages)
@@ -214,22 +219,14 @@ def tune(
     return tuning
 
 
-class _Step(NamedTuple):
-    """A candidate that is still to be tried."""
-
-    method: str
-    levels: tuple[Level, ...]
-    C: float
-
-
-def _plan(methods: Sequence[str], penalties: Sequence[float]) -> Iterator[_Step]:
+def _plan(methods: Sequence[str], penalties: Sequence[float]) -> Iterator[Step]:
     """Yield steps, those that share much one after another, defaults before others."""
     ordered = sorted(penalties, key=lambda C: abs(math.log(C / config.C)))
     for method in methods:
         levels = _levels(method)
         for count in range(len(levels), 0, -1):
             for C in ordered:
-                yield _Step(method, levels[:count], C)
+                yield Step(method, levels[:count], C)
 
 
 class _Trials:
@@ -245,51 +242,36 @@ class _Trials:
         engine: Engine,
         stages: Stages,
         skip: bool,
+        costs: Costs,
     ) -> None:
         self._paths, self._y, self._folds, self._seed = paths, y, folds, seed
         self._store, self._engine, self._stages = FeatureStore(cache), engine, stages
-        self._skip = skip
-        self._last: _Step | None = None
-        self._spent = {"vectors": 0.0, "gram": 0.0, "dual": 0.0}
+        self._skip, self._costs = skip, costs
+        self._last: Step | None = None
         self.skipped: dict[int, str] = {}
         """Images that cannot be read."""
 
-    def expect(self, step: _Step) -> float:
-        """Estimate the seconds of a step from those of the last one; 0 for the first."""
-        spent, last = self._spent, self._last
-        if last is None:
-            return 0.0
-        if step.method != last.method:
-            rates = [measured()[one]["images_per_second"] for one in (last.method, step.method)]
-            return sum(spent.values()) * rates[0] / rates[1]
-        return spent["dual"] + (spent["gram"] if step.levels != last.levels else 0.0)
-
-    def run(self, step: _Step) -> Candidate | None:
+    def run(self, step: Step) -> Candidate | None:
         """Try a candidate; None if images cannot be read."""
-        begin = time.perf_counter()
+        begin = self._costs.elapsed
         new = self._last is None or step.method != self._last.method
         if new:
-            with self._timed("vectors"):
+            with self._costs.timed("vectors"):
                 self._encode(step.method)
             if self.skipped:
                 return None
         with self._stages.timed("train"):
             if new or self._last is None or step.levels != self._last.levels:
-                with self._timed("gram"):
+                with self._costs.timed("gram"):
                     part = keep_levels(self._features, self._vectors, len(step.levels))
                     self._gram = linear_gram(part, self._engine.threads)
-            with self._timed("dual"):
+            with self._costs.timed("dual"):
                 svm = LinearSVM(step.C, random_state=self._seed, loss=find_method(step.method).loss)
                 scores = cross_scores(self._gram, self._y, self._folds, svm, self._engine.threads)
         self._last = step
-        seconds = time.perf_counter() - begin
+        self._costs.tried(step)
+        seconds = self._costs.elapsed - begin
         return Candidate(*step, self._evaluate(scores), self._rate, seconds)
-
-    @contextmanager
-    def _timed(self, what: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        self._spent[what] = time.perf_counter() - begin
 
     def _encode(self, method: str) -> None:
         """Compute codebook and vectors, and measure how many images per second there are."""
@@ -313,9 +295,12 @@ class _Trials:
         )  # fmt: skip
         self._vectors, self.skipped = encoded.matrices[0], encoded.skipped
         some = self._paths[:: -(-len(self._paths) // _TIMED)]
-        begin = time.perf_counter()
-        encode_images([features], some, self._engine, Stages(), self._skip, FeatureStore(None))
-        self._rate = len(some) / (time.perf_counter() - begin)
+        again, begin = Stages(), self._costs.elapsed
+        encode_images([features], some, self._engine, again, self._skip, FeatureStore(None))
+        seconds = self._costs.elapsed - begin
+        describing = again.seconds.get("describe", 0.0)
+        self._costs.encoded(len(some) / len(self._paths), seconds, describing)
+        self._rate = len(some) / seconds
 
     def _evaluate(self, scores: NDArray[np.float64]) -> Evaluation:
         names, truth = np.unique(self._y, return_inverse=True)

@@ -16,10 +16,10 @@ from .._support.parallel import ordered_map, workers
 from .._support.stages import Stages
 from .._support.text import natural_key
 from .bounded import ImageError, TooLargeError
-from .decoding import is_jpeg, opened, upright
+from .decoding import is_jpeg, opened
 from .digests import digest_opened, group_copies
 from .finding import scan_images, walk_others
-from .near_copies import Pattern, brightness_pattern, group_near
+from .near_copies import Pattern, group_near, pattern_of
 
 IMBALANCE = 10
 """Warn if the largest class has more than so many times the images of the smallest."""
@@ -144,11 +144,11 @@ def audit(
 
 
 def _check(labeled: tuple[str, str, bool]) -> _Checked | Finding:
-    """Decode an image once, for all checks."""
+    """Decode an image for all checks, a JPEG once more for its pattern."""
     path, label, test = labeled
     try:
         with opened(path, config.MAX_SIDE) as found:
-            pattern = brightness_pattern(upright(found).pixels)
+            pattern = pattern_of(found, path)
             digest = digest_opened(found.image, path)
             kind = "JPEG" if is_jpeg(found.image) else str(found.image.format)
             return _Checked(path, label, test, kind, *found.size, digest, pattern)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bounded import ImageError
-from .decoding import opened, upright
+from .decoding import Opened, is_jpeg, opened, upright
 from .digests import group_copies
 
 ALIKE = 0.8
@@ -80,6 +80,15 @@ def read_pattern(path: str) -> Pattern | None:
             return brightness_pattern(upright(found).pixels)
     except ImageError:
         return None
+
+
+def pattern_of(found: Opened, path: str) -> Pattern | None:
+    """Measure the same as :func:`read_pattern`, of a file that is decoded for another purpose.
+
+    The pixels of a JPEG, and so its pattern, depend on the side that was asked for: it is
+    decoded once more.
+    """
+    return read_pattern(path) if is_jpeg(found.image) else brightness_pattern(upright(found).pixels)
 
 
 def _cell_means(gray: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.float64]:

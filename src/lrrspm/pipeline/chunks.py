@@ -16,6 +16,7 @@ from .. import config
 from .._support.parallel import single_blas_thread
 from ..cache import same_key
 from ..descriptors import Descriptor, LocalDescriptors, places
+from ..descriptors.checking import check_sample, describe_checked
 from ..images import ImageError, KeptImages, Pixels, has_color, read_pixels
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ class Sources:
         """Return the number of values of a descriptor."""
         return self._descriptors[number][1].n_values
 
+    def check(self, number: int, index: int, image: Image, drawn: NDArray[np.float32]) -> None:
+        """Raise ValueError if a descriptor's values, drawn from an image, are not finite."""
+        with _naming(index, image):
+            check_sample(self._descriptors[number][1], drawn)
+
     def describe(
         self, index: int, image: Image, wanted: set[int], seconds: list[float]
     ) -> dict[int, LocalDescriptors]:
@@ -108,7 +114,7 @@ class Sources:
         picked = self.pick(index, image, wanted, seconds)
         start = time.perf_counter()
         with _naming(index, image):
-            found = {n: self._descriptors[n][1].describe(picked[n]) for n in picked}
+            found = {n: describe_checked(self._descriptors[n][1], picked[n]) for n in picked}
         seconds[1] += time.perf_counter() - start
         return found
 
@@ -197,6 +203,7 @@ def sample_chunk(sources: Sources, draws: Sequence[Draw], items: Sequence[Item])
                 if draw.located:
                     values = np.hstack([values, places(local)])
                 arrays.append(_draw(values, draw.quota, draw.seed, place))
+                sources.check(draw.source, item.number, item.image, arrays[-1])
         except ImageError as failure:
             error = failure
         outcomes.append(Outcome(item.number, arrays, error, seconds))
