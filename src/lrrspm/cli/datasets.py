@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -205,7 +206,7 @@ def add(
     for theirs, ours in place.folders.items():
         print(f"  {printable(theirs)} is {ours}")
     for difference in wrong:
-        print(f"warning: {difference}")
+        print(f"warning: {printable(difference)}", file=sys.stderr)
     print(f"next: lrrspm datasets verify {dataset.name}")
 
 
