@@ -22,6 +22,7 @@ have as many; target: at most 3.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +37,7 @@ from lrrspm.evaluation import split_by_class
 from lrrspm.evidence import Examination
 from lrrspm.methods import METHODS
 
-from ._measure import best_of, data_folder, figure, measure, show
+from ._measure import RESULTS, best_of, data_folder, describe_source, figure, measure, show
 from .robustness import make_photographs
 
 HEIGHT, WIDTH = 220, 300
@@ -48,6 +49,7 @@ COVERED = 0.2
 N_IMAGES = 100
 
 SHOWN = (*METHODS, "balanced", "best")
+PARTS = ("strongest", "random")
 FALLS = {"LrrSPM": "", "balanced": ", balanced"}
 """Methods whose patches are covered, and what their figures are called."""
 
@@ -83,6 +85,54 @@ def run() -> dict[str, Any]:
         what = f"LrrSPM, {name}: explanation over prediction, seconds"
         figures.append(figure(what, ratio, "<= 3"))
     return {"figures": figures, "images": N_IMAGES, "sets": SETS}
+
+
+def tables() -> str:
+    """Return shares, covered patches and costs, a table each."""
+    content = json.loads((RESULTS / "evidence.json").read_text())
+    found = {one["what"]: one for one in content["result"]["figures"]}
+
+    def row(*cells: str) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    def say(what: str) -> str:
+        if what not in found:  # of a random fifth that raises the score
+            return ""
+        missed = " (missed)" if found[what]["met"] is False else ""
+        return f"{found[what]['value']:.3g}{missed}"
+
+    lines = [
+        row("method", "evidence in the region, mean (target ≥ 0.9)", "least of five sets",
+            "change on patches that overlap it", "such patches, of all"),
+        row(*["---"] * 5),
+    ]  # fmt: skip
+    for name in SHOWN:
+        share = f"made images, {name}: share of the evidence where classes differ"
+        patches = f"made images, {name}: patches that overlap it"
+        whats = (f"{share}, mean", f"{share}, least", f"{patches}, of what changes")
+        lines.append(row(name, *map(say, (*whats, f"{patches}, of all"))))
+    lines += [
+        "",
+        row("images", "method", "covered", "drop in score, strongest fifth",
+            "drop in score, random fifth", "ratio (target ≥ 3)"),
+        row(*["---"] * 6),
+    ]  # fmt: skip
+    for folder in ("YaleB", "LS"):
+        for method, called in FALLS.items():
+            for how in ("patches", "smooth", "gray"):
+                what = f"{folder}{called}, covered ({how})"
+                falls = [f"{what}: fall of the score, {part} fifth" for part in PARTS]
+                ratio = say(f"{what}: strongest over random")
+                lines.append(row(folder, method, how, *map(say, falls), ratio))
+    lines += [
+        "",
+        row("method", "explanation over prediction, seconds (target ≤ 3)"),
+        row(*["---"] * 2),
+    ]
+    for name in (*SHOWN, "LrrSPM, 12 MP", "LrrSPM, 24 MP"):
+        lines.append(row(name, say(f"{name}: explanation over prediction, seconds")))
+    source = describe_source(content["environment"])
+    return "\n".join([*lines, "", f"From `benchmarks/results/evidence.json`: {source}."])
 
 
 def made_images(n: int, seed: int = 0) -> tuple[list[Floats], NDArray[np.int64]]:

@@ -17,7 +17,7 @@ from lrrspm.paper.significance import say_p
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday, gpu, parity, recompute, review, robustness
+from . import everyday, evidence, gpu, parity, recompute, review, robustness
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
 from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
@@ -53,7 +53,6 @@ WORDS = {
     "requests a second": "requests per second",
     "MB an image": "MB per image",
     "growth between them": "growth from LS to 10 times LS",
-    "fall of the score": "drop in score",
     "two threads, times as fast": "one thread over two, seconds",
     "train on LS: an empty store over none": "train on LS: seconds, empty store over none",
     "train on LS: none over a full store": "train on LS: seconds, no store over a full one",
@@ -82,7 +81,7 @@ def tables() -> dict[str, str]:
         "coding": coding_table(),
         "stages": stages_table(),
         "speed": speed_table((*(name for name in SCRIPTS if name != "evidence"), "before")),
-        "evidence": speed_table(("evidence",)),
+        "evidence": evidence.tables(),
         "scaling": scaling_table(),
         "near_copies": speed_table(("near_copies",)),
         "beyond_memory": speed_table(("beyond_memory",)),
