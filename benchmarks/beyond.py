@@ -51,7 +51,10 @@ SETS = {
 def load(name: str) -> tuple[list[str], list[str]]:
     """Find the images of a data set; OT is the outdoor part of LS, elpv that of the demo."""
     if name == "elpv":
-        return solar_cells()
+        try:
+            return solar_cells()
+        except ImportError as error:
+            raise MissingError(str(error)) from error
     paths, labels = find_images(data_folder("LS" if name == "OT" else name))
     kept = [i for i, label in enumerate(labels) if name != "OT" or label.startswith("MIT")]
     return [paths[i] for i in kept], [labels[i] for i in kept]

@@ -83,6 +83,7 @@ def tables() -> dict[str, str]:
         "speed": speed_table((*(name for name in SCRIPTS if name != "evidence"), "before")),
         "evidence": evidence.tables(),
         "scaling": scaling_table(),
+        "plan": plan_table(),
         "near_copies": speed_table(("near_copies",)),
         "beyond_memory": speed_table(("beyond_memory",)),
         "halves": speed_table(("halves",)),
@@ -238,7 +239,7 @@ def speed_table(scripts: tuple[str, ...]) -> str:
         for line in content["result"]["figures"]:
             what = _reword(line["what"])
             shown[name] = None
-            value = "missing" if line["value"] is None else f"{line['value']:.3g}"
+            value = _three_digits(line["value"])
             target = (line["target"] or "").replace(">=", "≥").replace("<=", "≤")
             if line["met"] is False:
                 target += " (missed)"
@@ -250,6 +251,14 @@ def speed_table(scripts: tuple[str, ...]) -> str:
     return "\n".join([*lines, "", "From `benchmarks/results`: " + " ".join(notes)])
 
 
+def _three_digits(value: float | None) -> str:
+    """Return three significant digits, large numbers without an exponent."""
+    if value is None:
+        return "missing"
+    short = f"{value:.3g}"
+    return f"{float(short):,.0f}" if "e+" in short else short
+
+
 def scaling_table() -> str:
     """Return the figures of a cluster; each part was measured at a commit and load of its own."""
     parts = _read("scaling")["result"]["found"]
@@ -259,6 +268,46 @@ def scaling_table() -> str:
         if isinstance(one, dict)
     ]
     return f"{speed_table(('scaling',))} Parts by commit: {', '.join(named)}."
+
+
+def plan_table() -> str:
+    """Return what a billion images would take, from measured rates and the scheduler's time."""
+    rates = _read("presets")["result"]["images_per_second"]
+    figures = {one["what"]: one["value"] for one in _read("scaling")["result"]["figures"]}
+    scheduler = figures["scheduler CPU per chunk, us"] / 1e6
+    hours, tasks = {}, {}
+    for name in ("fast", "balanced"):
+        per_core = rates[name] / 2
+        hours[name] = f"{1e9 / per_core / 1000 / 3600:.1f} hours"
+        tasks[name] = 1e9 / (2 * per_core)
+    scheduling = [f"{tasks[name] * scheduler / 3600:.1f}" for name in ("fast", "balanced")]
+    counts = [f"{tasks[name] / 1e6:.1f}" for name in ("fast", "balanced")]
+    rows = (
+        ("stage", "bytes", "time on 1000 cores", "breaks first"),
+        ("---",) * 4,
+        ("reading the files", "100 TB", "2.2 hours at 12.5 GB/s (100 Gbit/s)",
+         "the network of one store; use several"),
+        ("codebook: a sample", "200,000 descriptors",
+         "seconds; at most 200,000 images are read", "nothing"),
+        ("vectors, `fast`", "21.5 TB", hours["fast"],
+         "the driver, if they come back: 21.5 TB"),
+        ("vectors, `balanced`", "278 TB", hours["balanced"], "likewise"),
+        ("scores instead of vectors (`predict`)", "60 GB for 15 classes, 60 bytes per row",
+         "as for the vectors",
+         "the driver's list of paths: 200 GB; split it into files of ten million paths"),
+        ("tasks", f"2 seconds each: {counts[0]} million (`fast`) to {counts[1]} million",
+         f"{1e3 * scheduler:.1f} ms of scheduler per task: {' to '.join(scheduling)} hours",
+         "the scheduler, at about 1000 cores; raise `SECONDS` in `pipeline/cluster.py` to 20, "
+         "or use one scheduler per ten million images"),
+        ("training on all", "each pass reads 21.5 TB", "as for reading, per pass of the solver",
+         "time: tens to hundreds of passes; train on a sample of a million, and predict the rest"),
+    )  # fmt: skip
+    constants = (
+        f"Constants: {rates['fast']:.0f} and {rates['balanced']:.0f} images per second for `fast` "
+        "and `balanced` on two threads (`benchmarks/results/presets.json`), vectors of 21.5 and "
+        "278.5 kB, a JPEG of 0.1 MB, and the overheads above."
+    )
+    return "\n".join([constants, "", *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def measured_text() -> str:
