@@ -35,7 +35,7 @@ from scipy import ndimage
 from lrrspm import Explanation, ImageClassifier, find_images
 from lrrspm.evaluation import split_by_class
 from lrrspm.evidence import Examination
-from lrrspm.methods import METHODS
+from lrrspm.methods import BEYOND, METHODS
 
 from ._measure import RESULTS, best_of, data_folder, describe_source, figure, measure, show
 from .robustness import make_photographs
@@ -48,9 +48,9 @@ SQUARE = 16
 COVERED = 0.2
 N_IMAGES = 100
 
-SHOWN = (*METHODS, "balanced", "best")
+SHOWN = (*METHODS, *BEYOND, "balanced", "best")
 PARTS = ("strongest", "random")
-FALLS = {"LrrSPM": "", "balanced": ", balanced"}
+FALLS = {"LrrSPM": "", "balanced": ", balanced", "best": ", best", "VLAD": ", VLAD"}
 """Methods whose patches are covered, and what their figures are called."""
 
 Floats = NDArray[np.float32]

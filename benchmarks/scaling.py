@@ -171,14 +171,17 @@ def kills(folder: Path) -> dict[str, Any]:
         done.set()
         killer.join()
         found |= {"killed": len(killed), "runs": rounds, "same after kills": bool(same)}
-        found["same after driver"] = _kill_driver(folder, dask.engine)
+        found["drivers killed"], found["same after driver"] = _kill_driver(folder, dask.engine)
     finally:
         dask.close()
     return found
 
 
-def _kill_driver(folder: Path, engine: str) -> bool:
-    """Kill the command twice, let it end, and compare its model with that of threads."""
+def _kill_driver(folder: Path, engine: str) -> tuple[int, bool]:
+    """Kill the command twice, let it end, and compare its model with that of threads.
+
+    Returns the kills that met a running command, and whether the model is the same.
+    """
     images = folder / "images"
     for path, label in zip(*some_images(KILL_IMAGES), strict=True):
         (images / label).mkdir(parents=True, exist_ok=True)
@@ -190,15 +193,17 @@ def _kill_driver(folder: Path, engine: str) -> bool:
 
     subprocess.run(command("threads"), check=True, capture_output=True)
     distributed = command("driver", "--engine", engine, "--cache", str(folder / "store"))
-    for moment in (9.0, 12.0):
+    kills = 0
+    for moment in (6.0, 7.0):
         process = subprocess.Popen(distributed, stdout=-3, stderr=-3)
         try:
             process.wait(moment)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()
+            kills += 1
     subprocess.run(distributed, check=True, capture_output=True)
-    return (folder / "threads").read_bytes() == (folder / "driver").read_bytes()
+    return kills, (folder / "threads").read_bytes() == (folder / "driver").read_bytes()
 
 
 def memory(folder: Path) -> dict[str, Any]:
@@ -351,6 +356,10 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
                 "runs whose model equals that of threads, of 6", sum(same[n] for n in names), ">= 6"
             )
         )
+        figures += [
+            figure("the same: workers killed", same["killed"], ">= 10"),
+            figure("the same: drivers killed", same["drivers killed"], ">= 1"),
+        ]
     if "memory" in found:
         one = found["memory"]
         figures += [
@@ -360,10 +369,17 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
                 max(one["peak_mb"]["worker 1"], one["peak_mb"]["worker 2"]),
                 "<= 1500",
             ),
-            figure(
-                "driver, last tenth over first",
-                one["last_tenth_mb"]["driver"] / one["first_tenth_mb"]["driver"],
-                "<= 1.1",
+            *(
+                figure(
+                    f"{who}, last tenth over first",
+                    max(one["last_tenth_mb"][n] / one["first_tenth_mb"][n] for n in names),
+                    "<= 1.1",
+                )
+                for who, names in (
+                    ("driver", ["driver"]),
+                    ("larger worker", ["worker 1", "worker 2"]),
+                    ("scheduler", ["scheduler"]),
+                )
             ),
             figure("images per second", one["rows"] / one["seconds"]),
         ]

@@ -4,7 +4,12 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lrrspm import KernelSVM, LinearSVM, LLCEncoder, LRREncoder, SparseEncoder, VQEncoder
-from lrrspm.encoders import KernelLRREncoder, MixtureEncoder, SupervisedLRREncoder
+from lrrspm.encoders import (
+    KernelLRREncoder,
+    LRRWeightEncoder,
+    MixtureEncoder,
+    SupervisedLRREncoder,
+)
 
 
 def expected_failures(estimator):
@@ -27,6 +32,7 @@ def expected_failures(estimator):
     [
         LRREncoder(),
         LRREncoder(codebook_size=3, threshold=0),
+        LRRWeightEncoder(),
         KernelLRREncoder(),
         KernelLRREncoder(codebook_size=3, kernel="rbf"),
         SupervisedLRREncoder(),

@@ -120,17 +120,19 @@ def stream_scores(
     stages: Stages,
     skip: bool,
     first: int = 0,
+    small: bool = False,
 ) -> Iterator[Scored]:
     """Yield the scores of some images after another, in memory that does not grow with them.
 
     As :func:`score_images`; numbers of skipped images are those among all. Begins with
-    the image ``first``, a multiple of :func:`scored_together`.
+    the image ``first``. With ``small``, scores come more often, those of
+    :func:`scored_together` images; ``first`` is then a multiple of it.
     """
     check_is_fitted(classifier)
     with open_engine(classifier.n_jobs, classifier.engine, classifier.device) as engine:
         blocks = stream_vectors(
             classifier.svm_.scores, classifier.features_, images, engine, stages, skip,
-            classifier.store(), first,
+            classifier.store(), first, small,
         )  # fmt: skip
         with closing(blocks):  # what is under way ends before its engine
             for block in blocks:
@@ -140,9 +142,8 @@ def stream_scores(
 
 
 def scored_together(classifier: ImageClassifier) -> int:
-    """Return how many images :func:`stream_scores` scores at a time."""
-    local = classifier.engine in ("threads", "processes")
-    return block_size(classifier.features_, remote=not local)
+    """Return how many images :func:`stream_scores` scores at a time in small blocks."""
+    return block_size(classifier.features_, small=True)
 
 
 def _no_scores(classifier: ImageClassifier) -> NDArray[Any]:

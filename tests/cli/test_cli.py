@@ -278,12 +278,6 @@ def text_file(root):
         (few, ["evaluate", "{}", "--train-per-class", "3"], "class 'a' has 3 images"),
         (text_file, ["train", "{}", "-o", "{}/m"], "text.jpg: not an image of a known format"),
         (few, ["train", "{}", "-o", "{}/no/m"], "its folder does not exist"),
-        (few, ["train", "{}", "-o", "{}/m", "--levels", "7,8,9"], "least common multiple"),
-        (
-            few,
-            ["train", "{}", "-o", "{}/m", "--method", "LrrSPM", "--patch-size", "10"],
-            "multiple of 4",
-        ),
         (few, ["predict", "{}/a/0.png", "{}/a/0.png"], "not an lrrspm model"),
         (None, ["info", "{}/none"], "no such model file"),
     ],

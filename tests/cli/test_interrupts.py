@@ -13,10 +13,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -229,6 +231,21 @@ def test_stopped_by_a_signal(image_folder, tmp_path, sent, options, number):
     assert left_over(tmp_path) == []
     with pytest.raises(ProcessLookupError):  # nobody of its session is left
         os.killpg(process.pid, 0)
+
+
+def test_processes_that_are_starting_leave_ctrl_c_to_the_command(image_folder, tmp_path):
+    command = ["train", image_folder, "-o", tmp_path / "m", "--engine", "processes", "--jobs", 2]
+    with started(*command) as process:
+        parent = psutil.Process(process.pid)
+        while not any("spawn_main" in str(child.cmdline()) for child in parent.children()):
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to all of them
+        _, said = process.communicate()
+    assert process.returncode == 128 + signal.SIGINT
+    assert said.splitlines()[-1] == "error: stopped"
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,6 @@ def test_a_list_of_images_is_not_replaced(image_folder, model_path, tmp_path):
 @pytest.mark.parametrize("name", ["p.csv", "p.jsonl"])
 def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, monkeypatch, name):
     monkeypatch.setattr("lrrspm.pipeline.streaming.BLOCK", 4)
-    monkeypatch.setattr("lrrspm.pipeline.streaming._SINGLE_BYTES", 1)
     images = [bad, *sorted(image_folder.glob("*/*.png"))[:13]]
     odd = tmp_path / 'a\r\nb"c.png'  # a row of several lines
     shutil.copy(images[1], odd)
@@ -168,7 +167,7 @@ def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, m
         original(self, rows)
 
     monkeypatch.setattr(RowFile, "append", stop)
-    run(*arguments, code=130)
+    assert "note: 8 rows are kept; the same command resumes" in run(*arguments, code=130).stderr
     monkeypatch.setattr(RowFile, "append", original)
     assert not (tmp_path / name).exists()
     read_again: list[str] = []
@@ -185,6 +184,12 @@ def test_predict_resumes_after_a_kill(image_folder, model_path, bad, tmp_path, m
     assert done.stdout.endswith("14 images\n")
     assert "bad.png" in done.stderr  # it was skipped before the kill
     assert not list(tmp_path.glob(".*"))
+
+
+def test_no_rows_are_promised_where_there_are_none(image_folder, model_path, tmp_path, monkeypatch):
+    monkeypatch.setattr(RowFile, "append", lambda *_: interrupted(None))
+    done = run("predict", model_path, image_folder, "-o", tmp_path / "p.csv", code=130)
+    assert "kept" not in done.stderr
 
 
 @pytest.mark.parametrize("size", [3, 5, 8])

@@ -172,6 +172,19 @@ def test_all_is_a_method_of_evaluate_alone():
     run(*TRAIN, "--method", "all", code=2)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--levels", "0"], "levels must be positive"),
+        (["--levels", "7,8,9"], "least common multiple"),
+        (["--method", "LrrSPM", "--patch-size", "10"], "multiple of 4"),
+        (["--method", "fast", "--patch-size", "15"], "patch_size must be"),
+    ],
+)
+def test_values_that_no_method_takes(options, said):
+    assert said in " ".join(run(*TRAIN, *options, code=2).stderr.split())
+
+
 def test_without_arguments_the_help_is_printed():
     done = run(code=2)
     assert "error" not in done.stderr

@@ -125,7 +125,7 @@ def test_small_images_have_descriptors(descriptor, shape):
     assert len(found.values) == len(found.x) > 0
     assert np.isfinite(found.values).all()
     assert found.values.shape[1] == descriptor.n_values
-    assert not descriptor.describe(np.zeros(shape, np.float32)).values.any() or shape != (1, 1)
+    assert not descriptor.describe(np.zeros(shape, np.float32)).values.any()
 
 
 @pytest.mark.parametrize(

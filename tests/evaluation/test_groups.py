@@ -192,6 +192,18 @@ def test_near_copies_are_found_and_kept(tmp_path):
     assert count_leaks(found, np.zeros(len(paths), bool)) == []
 
 
+def test_near_copies_do_not_excuse_classes_that_are_too_small(tmp_path):
+    images = {f"{'ab'[i % 2]}/{i}.png": blobs(i, (96, 64)) for i in range(12)}
+    images["a/near.jpg"] = blobs(4, (96, 64)).resize((192, 128))
+    paths, labels = folder_of(tmp_path / "set", images)
+    groups = find_groups(paths, labels)
+    model = ImageClassifier(LRREncoder(codebook_size=4), n_samples=200, random_state=0)
+    with pytest.raises(ValueError, match="class 'b' has 6 images; 6 for training leave none"):
+        evaluate(paths, labels, model, train_per_class=6, splits=1, groups=groups)
+    found = evaluate(paths, labels, model, train_per_class=5, splits=1, groups=groups)
+    assert found.confusions[0].sum(axis=1).min() >= 1
+
+
 def test_patterns_are_kept_in_a_store(tmp_path, monkeypatch):
     images = {f"{'ab'[i % 2]}/{i}.png": blobs(i, (96, 64)) for i in range(4)}
     images["a/plain.png"] = Image.new("L", (96, 64), 9)

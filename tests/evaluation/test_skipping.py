@@ -84,6 +84,7 @@ def test_copies_cause_a_warning(image_folder, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(image_folder, "images")
     shutil.copy("images/dots/00.png", "images/along/copy.png")
+    shutil.copy("images/dots/01.png", "images/dots/copy.png")
     result = run(command[0], "images", *command[1:], *FAST)
     assert "warning: the same image in several classes (1)" in result.stderr
     assert "warning: copies of other files (1)" in result.stderr
@@ -133,6 +134,15 @@ def test_files_that_are_no_images_cost_no_second_pass(folder, reads):
     training = train_with_estimate(paths, labels, small(), max_skipped=1)
     assert len(training.skipped) == 3
     assert len(reads) == 3 + 2 * (len(paths) - 3)
+
+
+def test_no_advice_where_none_helps(tmp_path):
+    for name in ("a/0.png", "b/0.png"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("no image")
+    result = run("train", tmp_path, "-o", tmp_path / "m", "--on-error", "skip", *FAST, code=1)
+    assert "2 of 2 images cannot be read" in result.stderr
+    assert "--on-error" not in result.stderr
 
 
 def test_too_many(folder, tmp_path):

@@ -228,11 +228,13 @@ def test_warnings(sound):
     (sound / "dog" / "gone.png").symlink_to("nowhere")
     (sound / "few").mkdir()
     shutil.copy(sound / "cat" / "1.png", sound / "few" / "0.png")
+    shutil.copy(sound / "cat" / "2.png", sound / "cat" / "again.png")
     messages = warned(*find_images(sound))
     assert len(messages) == 3
     assert messages[0] == "classes with 1 image (1): few; trained on, but not tested"
     assert "the same image in several classes (2)" in messages[1]
-    assert "copies of other files (2)" in messages[2]
+    assert "copies of other files (1)" in messages[2]  # those across classes are said already
+    assert "again.png" in messages[2]
 
 
 def test_warning_of_small_classes():

@@ -7,7 +7,7 @@ from PIL import Image
 from lrrspm import config
 from lrrspm.evaluation import find_groups
 from lrrspm.images import audit
-from lrrspm.images.auditing import _check, _Checked
+from lrrspm.images.auditing import _check, _Image
 from lrrspm.images.decoding import opened, upright
 from lrrspm.images.near_copies import brightness_pattern, group_near, read_pattern
 
@@ -21,8 +21,8 @@ def faint(seed, size, contrast):
 
 def audited(path):
     """The pattern that the audit has of a file."""
-    found = _check((str(path), "a", False))
-    assert isinstance(found, _Checked)
+    found = _check(str(path))
+    assert isinstance(found, _Image)
     return found.pattern
 
 

@@ -167,7 +167,6 @@ def test_a_worker_that_hangs_from_the_start_is_left_out(two, tmp_path, monkeypat
 
 
 def test_workers_that_do_not_answer_end_the_run(two, monkeypatch):
-    monkeypatch.setattr(module, "ANSWER", 0.5)
     stopped = list(two.workers)
     try:
         with open_engine(1, two.engine) as engine:
@@ -175,6 +174,7 @@ def test_workers_that_do_not_answer_end_the_run(two, monkeypatch):
             assert len(everywhere(os.getpid)) >= 2
             for worker in stopped:
                 os.kill(worker.pid, signal.SIGSTOP)
+            monkeypatch.setattr(module, "ANSWER", 0.5)
             with pytest.raises(ClusterError, match="has not answered"):
                 everywhere(os.getpid)
     finally:

@@ -1,5 +1,6 @@
 """Commands whose images are computed by Dask: Ctrl-C, reports, images and rows at addresses."""
 
+import json
 import os
 import shutil
 import signal
@@ -89,6 +90,21 @@ def test_reports_of_a_cluster(two, image_folder, tmp_path):
         rows.append((tmp_path / f"{name}.csv").read_bytes())
     assert rows[0] == rows[1]
     assert rows[0].count(b"\n") == 19
+
+
+def test_an_audit_of_a_cluster_is_that_of_threads(two, image_folder, tmp_path, monkeypatch):
+    shutil.copytree(image_folder, tmp_path / "set")
+    (tmp_path / "set" / "dots" / "bad.png").write_text("not an image")
+    shutil.copy(sorted((tmp_path / "set" / "dots").iterdir())[0], tmp_path / "set" / "along")
+    monkeypatch.chdir(tmp_path)
+    here, there = (
+        json.loads(run("audit", "set", "--engine", engine, "--json", code=3).stdout)
+        for engine in ("threads", two.engine)
+    )
+    assert there == here
+    assert here["counts"]["broken"] == 1
+    assert here["counts"]["copy across classes"] == 1
+    assert here["counts"]["empty class"] == 0
 
 
 def test_images_and_rows_at_addresses_resume(two, model_path, image_folder, tmp_path, monkeypatch):

@@ -202,6 +202,22 @@ def test_score(model_path, image_folder, tmp_path):
     assert "weakest class 92.3 % across" in page.text
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "No image was used for testing while a copy of it was used for training."),
+        (["--no-near-copies"], "An image with a copy may have been used for both"),
+    ],
+)
+def test_what_is_said_of_copies(image_folder, tmp_path, options, said):
+    shutil.copytree(image_folder, tmp_path / "set")
+    shutil.copy(sorted((tmp_path / "set" / "dots").iterdir())[0], tmp_path / "set/dots/copy.png")
+    target = tmp_path / "r.html"
+    arguments = ["--train-per-class", 4, "--splits", 1, *FAST, *options, "--report", target]
+    run("evaluate", tmp_path / "set", *arguments)
+    assert said in parse(target).text
+
+
 def test_score_without_mistakes(model_path, image_folder, tmp_path):
     run("score", model_path, image_folder, "--jobs", 1, "--report", tmp_path / "r.html")
     page = parse(tmp_path / "r.html")

@@ -60,12 +60,14 @@ ROWS = [{"path": f'a\r\n"{i}.png', "label": f"{i}"} for i in range(10)]
 def write(target, together, until=None, stop=False):
     """Write rows in blocks from where an earlier run stopped; return where that was."""
     with open_rows(target, ["path", "label"], "key", together) as file:
-        assert list(file.earlier()) == ROWS[: file.done]
-        for first in range(file.done, until or len(ROWS), together):
+        done = file.done
+        assert list(file.earlier()) == ROWS[:done]
+        for first in range(done, until or len(ROWS), together):
             file.append(ROWS[first : first + together])
+            assert file.done == min(first + together, len(ROWS))
         if not stop:
             file.finish()
-        return file.done
+        return done
 
 
 def parts(bucket):

@@ -63,7 +63,7 @@ class Rows(ABC):
     Attributes
     ----------
     done : int
-        Rows that an earlier run left.
+        Rows that are there: those that an earlier run left, and more as they are written.
     part : path or address
         What to delete to start over.
     """
@@ -89,10 +89,11 @@ class Rows(ABC):
         with self._text() as file:
             yield from csv.DictReader(file) if self._csv else map(json.loads, file)
 
-    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write more rows."""
         text = _text(self._columns, rows, self._csv, header=False)
         self._write(text.encode(errors="surrogateescape"))
+        self.done += len(rows)
 
     def _header(self) -> bytes:
         return csv_text(self._columns, []).encode(errors="surrogateescape") if self._csv else b""

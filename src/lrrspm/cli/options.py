@@ -236,7 +236,7 @@ Jobs = Annotated[
         "--jobs",
         metavar="N",
         callback=_some_threads,
-        help="Number of threads; -1 uses all cores. Affects only the speed.",
+        help="Number of threads or processes; -1 uses all cores. Affects only the speed.",
     ),
 ]
 
@@ -277,7 +277,7 @@ EngineName = Annotated[
         callback=_known_engine,
         help="What computes images: threads or processes on this machine, or the workers of the "
         "Dask scheduler at dask://HOST:PORT, or tls://HOST:PORT with certificates (needs "
-        "lrrspm\\[dask]). The model is the same.",
+        "lrrspm\\[dask]). The results are the same.",
     ),
 ]
 

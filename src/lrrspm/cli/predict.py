@@ -107,7 +107,7 @@ def predict(
 
     Rows have the columns path, label, confidence (the probability), score (of the SVM)
     and error; with --top also label_2, confidence_2, score_2 and so on; with
-    --min-confidence also best, the most likely class of an image that is "unknown".
+    --min-confidence also best, the most likely class, even where label is "unknown".
 
     Example: lrrspm predict my.lrrspm holiday -o found.csv --min-confidence 0.8
     """
@@ -139,7 +139,8 @@ def predict(
     lines: list[dict[str, Any]] = []
     with target or nullcontext(), progress() as listener, _resumable(target):
         skip = on_error is OnError.SKIP
-        for part in stream_scores(classifier, files, Stages(listener), skip, first):
+        small = target is not None  # rows are written often, so that little is lost
+        for part in stream_scores(classifier, files, Stages(listener), skip, first, small):
             here = range(first, first + part.images)
             skipped += [Skipped(files[i], why) for i, why in sorted(part.skipped.items())]
             done = [files[i] for i in here if i not in part.skipped]
@@ -183,8 +184,9 @@ def _resumable(target: Rows | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if target is not None:
-            print("note: the rows so far are kept; the same command resumes", file=sys.stderr)
+        if target is not None and target.done:
+            kept = f"{plural(target.done, 'row')} {'is' if target.done == 1 else 'are'} kept"
+            print(f"note: {kept}; the same command resumes", file=sys.stderr)
         raise
 
 

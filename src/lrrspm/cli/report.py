@@ -69,7 +69,9 @@ def write_report(
     write(report, run, results)
 
 
-NO_ESTIMATE = "the classes have too few images, or the codebook was learned from their labels"
+NO_ESTIMATE = (
+    "the classes have too few images or groups, or the codebook was learned from their labels"
+)
 ABOUT_SCORE = (
     "A saved model, tested on these images. On images that it was trained on, it looks better "
     "than it is."

@@ -142,6 +142,11 @@ def make_classifiers(
                 f"{', '.join(names)} has no such option; leave it out, or use --method LrrSPM",
                 param_hint=one.flag,
             )
+    for classifier in made.values():
+        try:
+            classifier.new_features().check_parameters()
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
     return made
 
 

@@ -128,8 +128,10 @@ def tune(
         )
     else:
         _print_tuning(found, len(paths))
-        print(f"train it: {printable(shlex.join(typed))}")
-        if summary is not None:
+        if summary is None:
+            print(f"train it: {printable(shlex.join(typed))}")
+        else:
+            print(f"trained by: {printable(shlex.join(typed))}")
             print(f"{printable(output)}: {plural(summary['images'], 'image')}")
             print_estimate(summary, everything=False)
     report_skipped(found.skipped, len(paths))

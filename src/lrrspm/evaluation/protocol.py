@@ -24,7 +24,7 @@ from .groups import COMPARE, Groups
 from .mistakes import Mistake, find_mistakes, most_confident
 from .predictions import Prediction, list_predictions
 from .results import Evaluation, LeftOut, Skipped, Split, count_confusions
-from .splits import given_split, left_to_test, split_by_class, split_seeds
+from .splits import check_enough, given_split, left_to_test, split_by_class, split_seeds
 from .unreadable import RESTART, without_unreadable
 
 SHARED_STAGES = ("read", "describe", "codebook")
@@ -138,6 +138,9 @@ def evaluate_all(
         if tests is not None:
             train, test = given_split(y, np.asarray(tests)[used])
         else:
+            if groups is not None and groups.by == "near copy":
+                # Nobody named these groups, so what is asked for counts as without them.
+                check_enough(y, train_per_class)
             train = [split_by_class(y, train_per_class, s, together) for s in seeds]
             test = [left_to_test(part, len(y), together) for part in train]
         found = [_Test(paths, y, stages) for _ in classifiers]

@@ -30,21 +30,16 @@ def split_by_class(
     A class with a single image trains with it and is not tested. With
     ``groups`` (N,), whole groups are drawn at random until a class has enough,
     and one of its groups at least is left to test; a class with too few
-    images then has fewer. Images of training groups that are more than
+    groups then has fewer. Images of training groups that are more than
     enough are on neither side: see :func:`left_to_test`.
     """
     check_train_per_class(train_per_class)
     names, counts = np.unique(labels, return_counts=True)
     wanted = _wanted(counts, train_per_class)
-    several = counts > 1
-    if not several.any():
+    if not (counts > 1).any():
         raise ValueError("every class has 1 image; two or more are needed to train and test")
-    name, least = names[several][counts[several].argmin()], counts[several].min()
-    if groups is None and least <= wanted[several][counts[several].argmin()]:
-        raise ValueError(
-            f"class '{name}' has {plural(least, 'image')}; {train_per_class:g} for training "
-            f"leave none to test; use at most {least - 1} per class, or leave the class out"
-        )
+    if groups is None:
+        check_enough(labels, train_per_class)
     rng = np.random.default_rng(seed)
     drawn = np.arange(len(labels))
     if groups is not None:
@@ -63,6 +58,19 @@ def check_train_per_class(value: float | None) -> None:
         raise ValueError(
             f"train_per_class must be a whole number of at least 1, or a share between 0 and 1, "
             f"got {value:g}"
+        )
+
+
+def check_enough(labels: NDArray[Any], train_per_class: float | None) -> None:
+    """Raise ValueError where the smallest class of two or more images leaves none to test."""
+    names, counts = np.unique(labels, return_counts=True)
+    names, counts = names[counts > 1], counts[counts > 1]
+    if len(counts) and (counts.min() <= _wanted(counts, train_per_class)[counts.argmin()]):
+        least = counts.min()
+        raise ValueError(
+            f"class '{names[counts.argmin()]}' has {plural(least, 'image')}; "
+            f"{train_per_class:g} for training leave none to test; "
+            f"use at most {least - 1} per class, or leave the class out"
         )
 
 

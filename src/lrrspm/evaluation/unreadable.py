@@ -78,8 +78,10 @@ def _check_share(paths: Sequence[str], skipped: dict[int, str], limit: float) ->
     """Raise where too many images cannot be read."""
     if len(skipped) <= limit * len(paths) and len(skipped) < len(paths):
         return
-    beyond = f", more than {100 * limit:g} %" if len(skipped) < len(paths) else ""
+    none = len(skipped) == len(paths)
+    beyond = "" if none else f", more than {100 * limit:g} %"
+    advice = "" if none else ", or use --on-error skip"
     raise ValueError(
         f"{len(skipped)} of {plural(len(paths), 'image')} cannot be read{beyond}: "
-        f"{_list(paths, skipped)}; fix or remove them, or use --on-error skip"
+        f"{_list(paths, skipped)}; fix or remove them{advice}"
     )

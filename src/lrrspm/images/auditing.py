@@ -64,17 +64,23 @@ class Finding(NamedTuple):
     detail: str
 
 
-class _Checked(NamedTuple):
+class _Image(NamedTuple):
     """What the audit keeps of one readable image."""
 
-    path: str
-    label: str
-    test: bool
     format: str
     width: int
     height: int
     digest: str
     pattern: Pattern | None
+
+
+class _Checked(NamedTuple):
+    """A readable image, and where it is."""
+
+    path: str
+    label: str
+    test: bool
+    image: _Image
 
 
 def audit(
@@ -118,12 +124,20 @@ def audit(
         for path in part.get(name, [])
     ]
     with stages.timed("audit"), workers(n_jobs) as executor:
-        results = (mapped or partial(ordered_map, executor=executor))(_check, labeled)
+        mapped = mapped or partial(ordered_map, executor=executor)
+        # Paths alone: other machines are handed strings as paths.
+        results = mapped(_check, [path for path, _, _ in labeled])
         checked = list(stages.track("checking images", results, len(labeled)))
-        good = [result for result in checked if isinstance(result, _Checked)]
+        good, bad = [], []
+        for (path, name, test), found in zip(labeled, checked, strict=True):
+            if isinstance(found, _Image):
+                good.append(_Checked(path, name, test, found))
+            else:
+                kind, reason = found
+                bad.append(Finding(kind, [path], reason))
         readable = Counter(image.label for image in good)
         findings = [
-            *(result for result in checked if isinstance(result, Finding)),
+            *bad,
             *_odd(good),
             *_copies(good),
             *_ignored(scan.folders),
@@ -143,37 +157,35 @@ def audit(
     }
 
 
-def _check(labeled: tuple[str, str, bool]) -> _Checked | Finding:
-    """Decode an image for all checks, a JPEG once more for its pattern."""
-    path, label, test = labeled
+def _check(path: str) -> _Image | tuple[str, str]:
+    """Decode an image for all checks, a JPEG once more for its pattern; or kind and reason."""
     try:
         with opened(path, config.MAX_SIDE) as found:
             pattern = pattern_of(found, path)
             digest = digest_opened(found.image, path)
             kind = "JPEG" if is_jpeg(found.image) else str(found.image.format)
-            return _Checked(path, label, test, kind, *found.size, digest, pattern)
+            return _Image(kind, *found.size, digest, pattern)
     except ImageError as error:
-        kind = "too large" if isinstance(error, TooLargeError) else "broken"
-        return Finding(kind, [path], error.reason)
+        return "too large" if isinstance(error, TooLargeError) else "broken", error.reason
 
 
 def _odd(good: list[_Checked]) -> Iterator[Finding]:
-    for image in good:
-        if _FORMATS.get(os.path.splitext(image.path)[1].lower()) != image.format:
-            yield Finding("misnamed", [image.path], image.format)
+    for path, _, _, image in good:
+        if _FORMATS.get(os.path.splitext(path)[1].lower()) != image.format:
+            yield Finding("misnamed", [path], image.format)
         if min(image.width, image.height) < config.PATCH_SIZE:
-            yield Finding("tiny", [image.path], f"{image.width} x {image.height}")
+            yield Finding("tiny", [path], f"{image.width} x {image.height}")
 
 
 def _copies(good: list[_Checked]) -> Iterator[Finding]:
     """Report equal images, then near copies among those that differ."""
-    for group in group_copies([image.digest for image in good]):
+    for group in group_copies([one.image.digest for one in good]):
         yield from _copy("copy", [good[i] for i in group])
-    different = {image.digest: image for image in reversed(good)}  # the first of equal ones
+    different = {one.image.digest: one for one in reversed(good)}  # the first of equal ones
     patterns = [
-        (image, image.pattern)
-        for image in good
-        if image.pattern is not None and different[image.digest] is image
+        (one, one.image.pattern)
+        for one in good
+        if one.image.pattern is not None and different[one.image.digest] is one
     ]
     for group in group_near([pattern for _, pattern in patterns]):
         yield from _copy("near copy", [patterns[i][0] for i in group])
@@ -247,9 +259,10 @@ def _cheap_checks(paths: Sequence[str], labels: Sequence[str]) -> Iterator[str]:
     if across:
         such = _some([paths[i] for i in across[0]])
         yield f"{KINDS['copy across classes']} ({len(across)}), such as {such}; {_LISTED}"
-    copies = sum(len(group) - 1 for group in groups)
+    within = [group for group in groups if group not in across]
+    copies = sum(len(group) - 1 for group in within)
     if copies:
-        such = _some([paths[i] for i in groups[0]])
+        such = _some([paths[i] for i in within[0]])
         yield f"copies of other files ({copies}), such as {such}; {_LISTED}"
 
 

@@ -158,7 +158,8 @@ def _find_columns(
     if not given and len(names) < 2:
         raise ValueError(f"{table}, line 1: expected 'path,label', got {list(first)}; {_WRONG}")
     lacks = "paths" if paths is None else "labels"
-    options = "--path-column and --label-column" if paths is None else "--label-column"
+    options = "--label-column" if paths is not None else "--path-column"
+    options += " and --label-column" if paths is None and labeled else ""
     raise ValueError(
         f"{table}: no column of {lacks} among: {there}; name it with {options}, "
         f"or in the header: {'path' if paths is None else 'label'}"

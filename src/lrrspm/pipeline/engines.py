@@ -10,9 +10,15 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -155,8 +161,23 @@ def _begin_process(folder: str | None = None) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-class _Alone(SpawnProcess):
-    """A process that does not import the caller's main module, which may have no guard."""
+class _Deaf(SpawnProcess):
+    """A process that Ctrl-C does not reach, not even while it imports."""
+
+    def start(self) -> None:
+        if sys.platform == "win32":  # which has no signals to block
+            super().start()
+            return
+        resource_tracker.ensure_running()  # to start it would let the signal through again
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Alone(_Deaf):
+    """One that does not import the caller's main module, which may have no guard."""
 
     _starting: ClassVar[threading.Lock] = threading.Lock()
 
@@ -170,6 +191,16 @@ class _Alone(SpawnProcess):
                 super().start()
             finally:
                 main.update(hidden)
+
+
+def _start(pool: Executor, count: int) -> None:
+    """Start all processes of a pool; each takes longer than to hand in these tasks."""
+    for _ in range(count):
+        pool.submit(os.getpid)
+
+
+class _DeafContext(SpawnContext):
+    Process: ClassVar[Any] = _Deaf
 
 
 class _AloneContext(SpawnContext):
@@ -244,7 +275,7 @@ def _opened(
     elif isinstance(engine, Executor):
         yield engine
     elif engine == "processes":
-        with _processes(n_jobs, multiprocessing.get_context("spawn")) as pool:
+        with _processes(n_jobs, _DeafContext()) as pool:
             yield pool
     else:
         from .cluster import open_cluster
@@ -261,6 +292,9 @@ def _processes(
     count = joblib.effective_n_jobs(n_jobs)
     pool = ProcessPoolExecutor(count, context, _begin_process, (folder,))
     try:
+        # By a thread, which Ctrl-C does not stop: nobody waits for a process that is half started.
+        with ThreadPoolExecutor(1) as starter:
+            starter.submit(_start, pool, count).result()
         yield pool
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -135,7 +135,7 @@ def write_shards(
 ) -> list[Written]:
     """Compute vectors and write them to shards, on a worker, a block of images at a time."""
     store = worker_store(folder)
-    here, found, size = Engine(None, None), [], block_size(features, remote=True)
+    here, found, size = Engine(None, None), [], block_size(features, small=True)
     for shard, images in asked:
         skipped: dict[int, str] = {}
         spent = [0.0]

@@ -70,19 +70,20 @@ def whole(vectors: NDArray[Any] | Held, executor: Executor | None) -> NDArray[An
     return vectors
 
 
-def block_size(features: SpatialPyramidFeatures, remote: bool = False) -> int:
-    """Return the number of images per block, here or on other machines.
+def block_size(features: SpatialPyramidFeatures, small: bool = False) -> int:
+    """Return the number of images per block.
 
     Rows in half precision do not depend on those beside them, and their blocks take
     up to 64 MB. The last bits of a product in single precision depend on its shape:
     blocks of 256 MB, 12,288 images of LrrSPM, have the bits of one product in nearly
-    every use. Other machines are given fewer, so that each has something to do.
+    every use. Small blocks have fewer: other machines get those, so that each has
+    something to do, and files that are written as results come.
     """
     length = sum(channel.n_features for channel in features.channels_)
     row = length * features.precision.itemsize
     if features.precision.itemsize == 2:
         return max(1, min(BLOCK, _BLOCK_BYTES // row))
-    return BLOCK if remote else max(1, _SINGLE_BYTES // row // BLOCK) * BLOCK
+    return BLOCK if small else max(1, _SINGLE_BYTES // row // BLOCK) * BLOCK
 
 
 def stream_vectors(
@@ -94,18 +95,20 @@ def stream_vectors(
     skip: bool = False,
     store: FeatureStore | None = None,
     first: int = 0,
+    small: bool = False,
 ) -> Generator[Block, None, None]:
     """Apply a function to the vectors of images, a block of images at a time, in order.
 
     Vectors are dropped after each block; those that other machines compute stay
     there, or go to the store if they share it. ``skip`` and ``store`` are those of
     ``encode_images``. Begins with the image ``first``, a multiple of the block size.
+    ``small`` blocks are those for other machines, for those who want results soon.
     """
     remote = engine.remote and not engine.on_device
     if engine.on_device and not Stores([features], store).of(features).active:
         yield from _stream_on_device(function, features, images, engine, stages, skip, first)
         return
-    size = block_size(features, remote)
+    size = block_size(features, remote or small)
     starts = range(first, len(images), size)
     if remote:
         store = store or FeatureStore(features.cache)

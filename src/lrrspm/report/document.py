@@ -118,7 +118,7 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
         classes=_class_sizes(run.classes),
         skipped=[(each.path, each.reason) for each in run.skipped[:_SKIPPED]],
         kinds=[(kind, KINDS[kind], count) for kind, count in counts.items() if count],
-        copies=any(counts[kind] for kind in counts if "copy" in kind or kind == "leak"),
+        copies=_about_copies(run.audit, evaluations),
         findings=[_finding(each) for kind in counts for each in _first(run.audit, kind)],
         seeds=sorted({str(given["seed"]) for given in run.parameters.values() if "seed" in given}),
         parameters=_parameters(run.parameters),
@@ -126,6 +126,26 @@ def make_report(run: Run, evaluations: Mapping[str, Evaluation]) -> str:
         color_for=FOR,
         color_against=AGAINST,
         **script("sort.js"),
+    )
+
+
+def _about_copies(audit: Mapping[str, Any], evaluations: Mapping[str, Evaluation]) -> str:
+    """Say what copies among the images do to the accuracy; nothing where there are none."""
+    copies = {path for one in audit["findings"] if "copy" in one.kind for path in one.paths}
+    if not copies or not evaluations:
+        return ""
+
+    def apart(found: Evaluation) -> bool:
+        if found.parameters.get("split") == "given":
+            return not audit["counts"]["leak"]
+        kept = found.kept_together
+        return kept is not None and kept.by == "near copy" and kept.images >= len(copies)
+
+    if all(map(apart, evaluations.values())):
+        return "No image was used for testing while a copy of it was used for training."
+    return (
+        "An image with a copy may have been used for both training and testing, which makes the "
+        "accuracy look better than it is."
     )
 
 
