@@ -17,7 +17,7 @@ from lrrspm.paper.significance import say_p
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday, evidence, gpu, parity, recompute, review, robustness
+from . import everyday, evidence, fusion, gpu, parity, recompute, review, robustness
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
 from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
@@ -69,6 +69,7 @@ def tables() -> dict[str, str]:
         "readings": _from_rows(agreement.say_readings),
         "claims": claims_block(),
         "recompute": recompute.say(),
+        "fusion": fusion.table(),
         "future": future_table(),
         "gains": future_gains(),
         "gpu": gpu.kernels_table(),

@@ -19,7 +19,9 @@ Process = subprocess.Popen[bytes]
 class Cluster:
     """A scheduler on loopback; workers without nannies, so that killed ones stay dead."""
 
-    def __init__(self, folder: Path, allowed_failures: int = 3) -> None:
+    def __init__(
+        self, folder: Path, allowed_failures: int = 3, certificate: tuple[Path, Path] | None = None
+    ) -> None:
         self.folder = folder
         self.workers: list[Process] = []
         settings = {
@@ -27,12 +29,20 @@ class Cluster:
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
             "DASK_TEMPORARY_DIRECTORY": str(folder),
         }
+        protocol = "tcp"
+        if certificate is not None:
+            settings |= {
+                f"DASK_{name.replace('.', '__').upper()}": str(value)
+                for name, value in encryption(*certificate).items()
+            }
+            protocol = "tls"
         self._environment = {**os.environ, **settings}
         self._started = 0
         file = folder / "scheduler.json"
         self._scheduler = self._start(
-            "scheduler", "--port=0", "--no-dashboard", f"--scheduler-file={file}"
-        )
+            "scheduler", "--port=0", "--no-dashboard", f"--protocol={protocol}",
+            f"--scheduler-file={file}",
+        )  # fmt: skip
         self.address = self._wait(lambda: json.loads(file.read_text())["address"])
 
     @property
@@ -94,6 +104,17 @@ class Cluster:
             except (OSError, ValueError):
                 time.sleep(0.1)
         raise TimeoutError((self.folder / "log-1").read_text())
+
+
+def encryption(certificate: Path, key: Path) -> dict[str, object]:
+    """Return Dask's settings of a certificate that scheduler, workers and driver share."""
+    roles = ("scheduler", "worker", "client")
+    return {
+        "distributed.comm.require_encryption": True,
+        "distributed.comm.tls.ca_file": str(certificate),
+        **{f"distributed.comm.tls.{role}.cert": str(certificate) for role in roles},
+        **{f"distributed.comm.tls.{role}.key": str(key) for role in roles},
+    }
 
 
 def square(notes, seconds, chunk):

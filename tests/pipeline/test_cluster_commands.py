@@ -15,8 +15,9 @@ from lrrspm._support.rows import RemoteRows
 from lrrspm.cli import app
 
 from .. import buckets
-from .clusters import Cluster
+from .clusters import Cluster, encryption
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.network
 
@@ -105,6 +106,27 @@ def test_an_audit_of_a_cluster_is_that_of_threads(two, image_folder, tmp_path, m
     assert here["counts"]["broken"] == 1
     assert here["counts"]["copy across classes"] == 1
     assert here["counts"]["empty class"] == 0
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
+def test_certificates(model_path, image_folder, tmp_path):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    new = ["-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
+    made = ["openssl", "req", "-x509", *new, "-keyout", key, "-out", certificate]
+    subprocess.run(made, check=True, capture_output=True)
+    command = ["predict", model_path, image_folder / "dots", "--csv", "--engine"]
+    cluster = Cluster(tmp_path, certificate=(certificate, key))
+    try:
+        with dask.config.set(encryption(certificate, key)):
+            cluster.start_workers(1)
+            assert cluster.address.startswith("tls://")
+            assert run(*command, cluster.engine).stdout == run(*command, "threads").stdout
+        # Whoever has no certificate is not let in.
+        assert "needs certificates" in run(*command, cluster.engine, code=1).stderr
+        plain = cluster.address.replace("tls://", "dask://")
+        assert "no Dask scheduler" in run(*command, plain, code=1).stderr
+    finally:
+        cluster.close()
 
 
 def test_images_and_rows_at_addresses_resume(two, model_path, image_folder, tmp_path, monkeypatch):
