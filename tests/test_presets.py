@@ -9,8 +9,8 @@ from lrrspm.cache import same_key
 from lrrspm.methods import PRESETS, find_method
 from tests.modelfile.models import header, rewrite, svm
 
-GRAY = ["RootSIFT", "RootSIFT", "LBP"]
-COLOR = [*GRAY, "OpponentSIFT", "LocalColor"]
+GRAY = {"fast": ["SIFT"], "balanced": ["RootSIFT", "LBP"], "best": ["RootSIFT", "RootSIFT", "LBP"]}
+COLOR = {"fast": [], "balanced": ["LocalColor"], "best": ["OpponentSIFT", "LocalColor"]}
 
 
 def small(preset, **parameters):
@@ -105,17 +105,40 @@ def test_a_file_of_best_without_a_loss_has_the_squared_hinge(image_folder, tmp_p
     np.testing.assert_array_equal(old.decision_function(paths), new.decision_function(paths))
 
 
-def test_best_uses_color_where_there_is_some(image_folder, colored, tmp_path):
+@pytest.fixture(scope="module")
+def seen_in_color(colored, preset):
     paths, labels = find_images(colored)
-    model = small("best").fit(paths, labels)
-    assert described(model) == COLOR
-    assert (model.predict(paths) == labels).all()
-    assert described(small("best").fit(*find_images(image_folder))) == GRAY
+    return small(preset).fit(paths, labels), paths, labels
+
+
+def test_color_is_used_where_there_is_some(fitted, seen_in_color, preset):
+    assert described(fitted[0]) == GRAY[preset]
+    model, paths, labels = seen_in_color
+    assert described(model) == [*GRAY[preset], *COLOR[preset]]
+    if COLOR[preset]:
+        assert (model.predict(paths) == labels).all()
+
+
+def test_same_bits_in_color(seen_in_color, preset, tmp_path):
+    model, paths, labels = seen_in_color
+    expected = model.decision_function(paths)
+    for change in ({"n_jobs": 1}, {"n_jobs": 4}, {"cache": tmp_path}, {"cache": tmp_path}):
+        found = small(preset, **change).fit(paths, labels).decision_function(paths)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_models_of_color_are_saved_loaded_and_explained(seen_in_color, tmp_path):
+    model, paths, _ = seen_in_color
     model.save(tmp_path / "m.lrrspm")
     loaded = load_model(tmp_path / "m.lrrspm")
-    assert described(loaded) == COLOR
-    gray = np.full((50, 60), 0.4)
-    np.testing.assert_array_equal(loaded.predict([gray]), model.predict([gray]))
+    assert described(loaded) == described(model)
+    for image in (paths[0], paths[-1], np.full((50, 60), 0.4)):
+        scores = model.decision_function([image])
+        np.testing.assert_array_equal(loaded.decision_function([image]), scores)
+        explained = loaded.explain(image)
+        assert explained.score == pytest.approx(np.abs(scores).max(), abs=1e-5)
+        total = explained.contributions.sum() + explained.intercept
+        assert total == pytest.approx(explained.score, abs=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 200), (30, 40)])

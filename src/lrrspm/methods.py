@@ -210,8 +210,13 @@ PRESETS = {
         ),
         Method(
             "balanced",
-            "LrrFV with few atoms: far more accurate, and still trained in seconds",
-            lambda: _moments(lambda: LRRWeightEncoder(config.BALANCED_ATOMS), weight=None),
+            "LrrFV with few atoms, and over colors where images have them: far more accurate, and "
+            "still trained in seconds",
+            lambda: _moments(
+                lambda: LRRWeightEncoder(config.BALANCED_ATOMS),
+                descriptors=(RootSIFT(), LBP(), LocalColor()),
+                weight=None,
+            ),
             use="in doubt",
             min_side=config.MIN_SIDE,
         ),
