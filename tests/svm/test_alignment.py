@@ -68,6 +68,13 @@ def test_weights_are_squares_of_alignments_over_their_mean(image_folder):
     )
 
 
+def test_the_levels_of_a_single_channel_have_weights_too(image_folder):
+    paths, labels = find_images(image_folder)
+    (found,) = classifier(channels=channels()[1:]).fit(paths, labels).features_.channels_
+    assert len(set(found.weight)) > 1
+    assert np.mean(found.weight) == pytest.approx(1, abs=0.01)
+
+
 def test_same_bits_for_any_number_of_workers_from_a_store_and_apart(
     image_folder, tmp_path, monkeypatch
 ):

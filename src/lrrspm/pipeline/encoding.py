@@ -65,9 +65,9 @@ def encode_images(
 
     With ``skip``, images that cannot be read are left out; without, the first
     one raises. A ``store`` of None is that of the first features' ``cache``.
-    Files are taken from ``kept`` if they are there. Where there are several channels
-    and nothing was skipped, ``inspect`` is called with the number of the features and
-    the channels' vectors before they are weighed; it may change the channels' weights.
+    Files are taken from ``kept`` if they are there. Where nothing was skipped,
+    ``inspect`` is called with the number of the features and the channels' vectors
+    before they are weighed; it may change the channels' weights.
     """
     stores = Stores(features, store)
     sources = Sources(kept, raw=engine.on_device)
@@ -94,7 +94,7 @@ def encode_images(
     seconds = []
     for number, feature in enumerate(features):
         own = [c for c, column in enumerate(columns) if column.owner == number]
-        if inspect is not None and len(own) > 1 and not skipped:
+        if inspect is not None and not skipped:
             inspect(number, [columns[c].matrix for c in own])
         if feature.weighs:
             for c, scales in zip(own, feature.scales, strict=True):
