@@ -352,8 +352,11 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         trained without the image are returned; ``tell`` is called with each fold and
         its machine. It is calibrated on those of leaving out the image and its group
         (N,) alone: machines of folds know less than it does, and are less sure.
+        Not if an encoder learned from the labels: no machine is without the image then.
         Vectors of a linear machine may be in shards, whose ``progress`` is told.
         """
+        if any(channel.encoder.uses_labels for channel in self.features_.channels_):
+            folds = None
         self.svm_: SVM = self.new_svm()
         self.temperature_: float | None = None
         self.familiar_: float | None = None
@@ -365,16 +368,9 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         else:
             indices, tested = np.unique(labels, return_inverse=True)[1], folds >= 0
             crossed = fit_crossed(
-                self.svm_,
-                vectors,
-                labels,
-                folds,
-                engine.threads,
-                sample_weight,
-                tell,
-                groups,
+                self.svm_, vectors, labels, folds, engine.threads, sample_weight, tell, groups,
                 progress,
-            )
+            )  # fmt: skip
             self._calibrate(crossed, labels, indices, tested, sample_weight)
             assert self.temperature_ is not None
             found = familiarity(crossed.left_out[tested], self.temperature_)

@@ -92,6 +92,14 @@ def test_labels_of_test_images_are_never_used(image_folder):
         evaluate(paths, labels, model, 4, 2, shared_codebook=True)
 
 
+def test_probabilities_are_not_learned_from_images_whose_labels_made_the_codebook(image_folder):
+    paths, labels = find_images(image_folder)
+    model = ImageClassifier(SupervisedLRREncoder(9), random_state=0).fit(paths, labels)
+    assert model.temperature_ is None
+    assert model.familiar_ is None
+    np.testing.assert_allclose(model.predict_proba(paths[:2]).sum(axis=1), 1)
+
+
 def test_labels_are_needed(image_folder):
     paths, _ = find_images(image_folder)
     features = SpatialPyramidFeatures([Channel(SupervisedLRREncoder(9))])
