@@ -26,12 +26,15 @@ BASE = "LrrSPM"
 
 def variants() -> dict[str, ImageClassifier]:
     """Return the classifiers to compare, by name; the first is the paper's."""
-    chi2, rbf = KernelLRREncoder(kernel="chi2"), KernelLRREncoder(kernel="rbf")
+    chi2, crossing, rbf = (
+        KernelLRREncoder(kernel=name) for name in ("chi2", "intersection", "rbf")
+    )
     both = KernelLRREncoder()
     return {
         BASE: ImageClassifier(method=BASE),
         "NonlinearLrrSPM (hellinger)": ImageClassifier(method="NonlinearLrrSPM"),
         "NonlinearLrrSPM (chi2)": ImageClassifier(chi2, method="NonlinearLrrSPM"),
+        "NonlinearLrrSPM (intersection)": ImageClassifier(crossing, method="NonlinearLrrSPM"),
         "NonlinearLrrSPM (rbf)": ImageClassifier(rbf, method="NonlinearLrrSPM"),
         "KernelLrrSPM": ImageClassifier(method="KernelLrrSPM"),
         "KernelLrrSPM over hellinger codes": ImageClassifier(both, method="KernelLrrSPM"),

@@ -126,6 +126,8 @@ def kernel(name, x, y, width):
         return np.exp(-((x - y) ** 2).sum() / width)
     if name == "hellinger":
         return sum(np.sqrt(a * b) for a, b in zip(x, y, strict=True))
+    if name == "intersection":
+        return np.minimum(x, y).sum()
     return sum(2 * a * b / (a + b) for a, b in zip(x, y, strict=True) if a + b > 0)
 
 
