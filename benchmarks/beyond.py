@@ -4,9 +4,9 @@ Five random splits per data set, the codebook and everything else from the train
 images of each split alone, all other images tested, mean of the accuracies per class.
 Each row runs in a process of its own and is kept in results/beyond.jsonl with its
 commit, versions and machine; rows that are there are not measured again, so an
-interrupted run goes on where it stopped.
+interrupted run goes on where it stopped. With ``--again`` they are, and replaced.
 
-    LRRSPM_DATA=... python -m benchmarks.beyond [SET] [METHOD...]
+    LRRSPM_DATA=... python -m benchmarks.beyond [--again] [SET] [METHOD...]
 """
 
 from __future__ import annotations
@@ -102,13 +102,13 @@ def rows() -> list[dict[str, Any]]:
     return [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
 
 
-def main(only: str | None = None, *methods: str) -> None:
+def main(only: str | None = None, *methods: str, again: bool = False) -> None:
     """Measure what is missing, of one data set or all, one method after another."""
     for title, (name, _, wanted) in SETS.items():
         for method in wanted:
             known = {(row["set"], row["method"]) for row in rows()}
             asked = only in (None, name, title) and method in (methods or wanted)
-            if (title, method) in known or not asked:
+            if not asked or ((title, method) in known and not again):
                 continue
             try:
                 with ProcessPoolExecutor(1, get_context("spawn")) as pool:
@@ -116,12 +116,14 @@ def main(only: str | None = None, *methods: str) -> None:
             except MissingError as error:
                 print(f"{title:<16} {method:<10} missing: {error}")
                 continue
-            with (RESULTS / "beyond.jsonl").open("a") as file:
-                file.write(json.dumps(row, sort_keys=True) + "\n")
+            others = [one for one in rows() if (one["set"], one["method"]) != (title, method)]
+            lines = [json.dumps(one, sort_keys=True) for one in [*others, row]]
+            (RESULTS / "beyond.jsonl").write_text("\n".join(lines) + "\n")
             mean, std = np.mean(row["accuracies"]), np.std(row["accuracies"], ddof=1)
             seconds = f"{row['fit_seconds']:.0f} s + {row['predict_seconds']:.0f} s"
             print(f"{title:<16} {method:<10} {mean:.2f} +- {std:.2f}  {seconds}", flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    given = sys.argv[1:]
+    main(*(one for one in given if one != "--again"), again="--again" in given)

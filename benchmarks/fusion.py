@@ -1,8 +1,8 @@
 """What does fusing descriptors gain, and learning their weights?
 
-The two channels of ``balanced`` alone, together with equal weights, and together with
-the weights that it learns, on the same splits. Everything else is that of ``balanced``.
-No target.
+The channels of ``balanced`` alone, together with equal weights, and together with the
+weights that it learns, on the same splits; color where images have some. Everything else
+is that of ``balanced``. No target.
 
     LRRSPM_DATA=... python -m benchmarks.fusion
 """
@@ -18,27 +18,30 @@ from lrrspm.methods import PRESETS
 
 from ._measure import RESULTS, data_folder, describe_source, measure
 
-SETS = {"LS": (100, 3), "YaleB": (10, 5), "COIL20": (10, 5)}
+SETS = {"LS": (100, 3), "YaleB": (10, 5), "COIL20": (10, 5), "Caltech101": (30, 2)}
 """Training images per class, and splits."""
 
-LEARNED = "both, learned weights (`balanced`)"
+COLORED = ("Caltech101",)
 
 
-def variants() -> dict[str, ImageClassifier]:
+def variants(colored: bool) -> dict[str, ImageClassifier]:
     """Return the classifiers to compare, by name."""
 
-    def classifier(places: slice, weight: float | None) -> ImageClassifier:
-        channels = PRESETS["balanced"].build()[places]
+    def classifier(*places: int, weight: float | None = 1.0) -> ImageClassifier:
+        built = PRESETS["balanced"].build()
+        channels = [built[place] for place in places]
         for channel in channels:
-            channel.weight = weight
+            channel.weight, channel.when = weight, None
         return ImageClassifier(channels=channels, min_side=config.MIN_SIDE, n_jobs=-1)
 
-    return {
-        "RootSIFT": classifier(slice(0, 1), 1.0),
-        "LBP": classifier(slice(1, 2), 1.0),
-        "both, equal weights": classifier(slice(0, 2), 1.0),
-        LEARNED: classifier(slice(0, 2), None),
-    }
+    gray, everything = (0, 1), (0, 1, 2) if colored else (0, 1)
+    found = {"RootSIFT": classifier(0), "LBP": classifier(1)}
+    if colored:
+        found["LocalColor"] = classifier(2)
+        found["all but color, learned weights"] = classifier(*gray, weight=None)
+    found["all, equal weights"] = classifier(*everything)
+    found["all, learned weights (`balanced`)"] = classifier(*everything, weight=None)
+    return found
 
 
 def run() -> dict[str, Any]:
@@ -46,7 +49,7 @@ def run() -> dict[str, Any]:
     folders = {name: data_folder(name) for name in SETS}
     rows = []
     for name, (train_per_class, splits) in SETS.items():
-        made = variants()
+        made = variants(name in COLORED)
         paths, labels = find_images(folders[name])
         found = evaluate_all(paths, labels, list(made.values()), train_per_class, splits)
         for variant, result in zip(made, found, strict=True):
@@ -72,13 +75,13 @@ def table() -> str:
     sets = {row["set"]: row["train_per_class"] for row in rows}
     heads = [f"{name} ({count})" for name, count in sets.items()]
     lines = [f"| channels | {' | '.join(heads)} |", "|---|" + "---|" * len(sets)]
-    for variant in dict.fromkeys(row["variant"] for row in rows):
-        cells = [
-            f"{row['mean']:.1f} ± {row['deviation']:.1f}"
-            for name in sets
-            for row in rows
-            if (row["set"], row["variant"]) == (name, variant)
-        ]
+    found = {
+        (row["variant"], row["set"]): f"{row['mean']:.1f} ± {row['deviation']:.1f}" for row in rows
+    }
+    # The data set with the most variants says the order.
+    longest = max(sets, key=lambda name: sum(row["set"] == name for row in rows))
+    for variant in (row["variant"] for row in rows if row["set"] == longest):
+        cells = [found.get((variant, name), "") for name in sets]
         lines.append(f"| {variant} | {' | '.join(cells)} |")
     source = describe_source(content["environment"])
     return "\n".join([*lines, "", f"From `benchmarks/results/fusion.json`: {source}."])
