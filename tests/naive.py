@@ -59,8 +59,11 @@ def correlate(image, kernel):
     return out
 
 
-def dense_sift(image, step=6, patch_size=16):
-    """Raw and normalised descriptors, x and y of the (padded) image."""
+def dense_sift(image, step=6, patch_size=16, least=0.0):
+    """Raw and normalised descriptors, x and y of the (padded) image.
+
+    Gradients whose square is below ``least`` count as (square / least)^4 of themselves.
+    """
     image = np.asarray(image, np.float64)
     missing = [max(0, patch_size - side) for side in image.shape]
     image = np.pad(image, [(m // 2, m - m // 2) for m in missing], mode="edge")
@@ -70,7 +73,8 @@ def dense_sift(image, step=6, patch_size=16):
     d *= 2 / np.abs(d).sum()
     ix, iy = correlate(image, np.outer(g, d)), correlate(image, np.outer(d, g))
     magnitude, theta = np.hypot(ix, iy), np.arctan2(iy, ix)
-    maps = [magnitude * np.maximum(0, np.cos(theta - a * np.pi / 4)) ** 9 for a in range(8)]
+    faded = magnitude if least == 0 else magnitude * np.minimum(1, magnitude**2 / least) ** 4
+    maps = [faded * np.maximum(0, np.cos(theta - a * np.pi / 4)) ** 9 for a in range(8)]
     bin_size = patch_size / 4
     centers = [(b + 0.5) * bin_size - 0.5 for b in range(4)]
     weights = np.array(

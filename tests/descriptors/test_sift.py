@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lrrspm import dense_sift, read_image
+from lrrspm.descriptors.sift import raw_sift
 from tests import naive
 
 
@@ -109,3 +110,13 @@ def test_bad_images(image, message):
 def test_bad_grid(step, patch_size):
     with pytest.raises(ValueError, match="must be"):
         dense_sift(np.zeros((20, 20)), step, patch_size)
+
+
+def test_faint_gradients_fade():
+    rng = np.random.default_rng(0)
+    image = (rng.random((40, 44)) * np.geomspace(1e-4, 1, 44)).astype(np.float32)
+    least = np.float32(1e-3)
+    found = raw_sift(image, 6, 16, least)
+    raw = naive.dense_sift(image, 6, 16, float(least))[0]
+    np.testing.assert_allclose(found.values, raw, atol=1e-5)
+    assert np.abs(raw - naive.dense_sift(image, 6, 16)[0]).max() > 0.1
