@@ -69,7 +69,11 @@ def test_every_patch_is_in_its_cell(shapes):
         assert [spots[r] for r in rows[i][filled].tolist()] == places[i][filled].tolist()
 
 
-@given(st.lists(st.tuples(st.integers(1, 6000), st.integers(1, 6000)), max_size=30))
+MANY_SIDES = st.one_of(st.integers(1, 6000), st.integers(200, 220))
+MANY_SHAPES = st.lists(st.tuples(MANY_SIDES, MANY_SIDES), max_size=30)
+
+
+@given(MANY_SHAPES)
 def test_batches_hold_each_image_once(shapes):
     batches = list(similar(shapes))
     assert sorted(i for batch in batches for i in batch) == list(range(len(shapes)))
@@ -77,3 +81,33 @@ def test_batches_hold_each_image_once(shapes):
         sides = np.array([shapes[i] for i in batch])
         canvases = len(batch) * sides.max(axis=0).prod()
         assert len(batch) == 1 or canvases <= min(PIXELS, WASTE * sides.prod(axis=1).sum())
+
+
+def naive_similar(shapes):
+    """Measure the whole batch again for each image."""
+    batches: list[list[int]] = [[]]
+    for index in sorted(range(len(shapes)), key=lambda i: shapes[i]):
+        sides = np.array([shapes[i] for i in (*batches[-1], index)])
+        canvases = len(sides) * sides.max(axis=0).prod()
+        if batches[-1] and canvases > min(PIXELS, WASTE * sides.prod(axis=1).sum()):
+            batches.append([])
+        batches[-1].append(index)
+    return batches if shapes else []
+
+
+@given(MANY_SHAPES)
+def test_batches_are_those_of_the_naive_twin(shapes):
+    assert list(similar(shapes)) == naive_similar(shapes)
+
+
+def test_each_shape_is_read_a_few_times():
+    class Counted(list[tuple[int, int]]):
+        reads = 0
+
+        def __getitem__(self, place):
+            self.reads += 1
+            return super().__getitem__(place)
+
+    shapes = Counted([(200, 300)] * 200)
+    assert len(list(similar(shapes))) == 1
+    assert shapes.reads <= 3 * len(shapes)

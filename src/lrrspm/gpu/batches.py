@@ -185,14 +185,16 @@ class _Axis:
 
 def similar(shapes: Sequence[Shape]) -> Iterator[list[int]]:
     """Yield indices of images, smallest first, whose canvases fit into a batch."""
-    order = sorted(range(len(shapes)), key=lambda i: shapes[i])
     batch: list[int] = []
-    for index in order:
-        sides = np.array([shapes[i] for i in (*batch, index)])
-        canvases = len(sides) * int(sides.max(axis=0).prod())
-        if batch and (canvases > PIXELS or canvases > WASTE * sides.prod(axis=1).sum()):
+    height = width = pixels = 0  # largest sides of the batch, and pixels of its images
+    for index in sorted(range(len(shapes)), key=lambda i: shapes[i]):
+        h, w = shapes[index]
+        height, width, pixels = max(height, h), max(width, w), pixels + h * w
+        canvases = (len(batch) + 1) * height * width
+        if batch and (canvases > PIXELS or canvases > WASTE * pixels):
             yield batch
             batch = []
+            height, width, pixels = h, w, h * w
         batch.append(index)
     if batch:
         yield batch
