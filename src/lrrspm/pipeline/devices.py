@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 IMAGES, BYTES = 2048, 2**28
 """Most images, and about the most bytes of pixels, that wait for a GPU together.
 
-Images of one size are computed together, and the more there are the more are alike."""
+Images of one size are computed together, and the more there are the more are alike. The
+next ones are read meanwhile, so up to twice as many are in memory."""
 
 
 def check_computable(features: Sequence[SpatialPyramidFeatures], engine: Engine) -> None:
@@ -36,7 +40,7 @@ def encode_on_device(
     channels: Sequence[tuple[int, Channel]],
     items: Sequence[Item],
     engine: Engine,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Compute vectors of images, in order, as ``encode_chunk`` does for those of a chunk.
 
     Batches do not depend on the number of threads.
@@ -47,8 +51,9 @@ def encode_on_device(
     computed = DeviceChannels([channel for _, channel in channels], check_device(engine.device))
     wanted = [source for source, _ in channels]
     asked = iter(items)
-    for some in _batched(engine.map_chunks(read_chunk, items, sources, wanted)):
-        yield from _encode(computed, len(channels), [(next(asked), one) for one in some])
+    with closing(_read_ahead(engine.map_chunks(read_chunk, items, sources, wanted))) as batches:
+        for some in batches:
+            yield from _encode(computed, len(channels), [(next(asked), one) for one in some])
 
 
 class DeviceBlock(NamedTuple):
@@ -70,7 +75,7 @@ def blocks_on_device(
     engine: Engine,
     skip: bool,
     first: int,
-) -> Iterator[DeviceBlock]:
+) -> Generator[DeviceBlock, None, None]:
     """Yield the joined vectors of images, in order; see ``stream_vectors``."""
     import torch
 
@@ -87,28 +92,53 @@ def blocks_on_device(
     wanted = list(jobs.values())
     items = [Item(i, images[i], tuple(range(len(jobs)))) for i in range(first, len(images))]
     outcomes = engine.map_chunks(read_chunk, items, sources, wanted)
-    for some in _batched(outcomes, min(IMAGES, computed.most)):
-        skipped = {one.number: one.error.reason for one in some if one.error is not None}
-        for one in some:
-            if one.error is not None and not skip:
-                raise one.error
-        good = [one for one in some if one.error is None]
-        start = time.perf_counter()
-        vectors: Held | None = None
-        if good:
-            pixels = [dict(zip(jobs, one.arrays, strict=True)) for one in good]
-            with torch.inference_mode():
-                vectors = DeviceMatrix.of(computed.joined(pixels, scales))
-        spent = time.perf_counter() - start
-        read = sum(one.seconds[0] for one in some)
-        yield DeviceBlock([one.number for one in some], vectors, skipped, [read, spent])
+    with closing(_read_ahead(outcomes, min(IMAGES, computed.most))) as batches:
+        for some in batches:
+            skipped = {one.number: one.error.reason for one in some if one.error is not None}
+            for one in some:
+                if one.error is not None and not skip:
+                    raise one.error
+            good = [one for one in some if one.error is None]
+            start = time.perf_counter()
+            vectors: Held | None = None
+            if good:
+                pixels = [dict(zip(jobs, one.arrays, strict=True)) for one in good]
+                with torch.inference_mode():
+                    vectors = DeviceMatrix.of(computed.joined(pixels, scales))
+            spent = time.perf_counter() - start
+            read = sum(one.seconds[0] for one in some)
+            yield DeviceBlock([one.number for one in some], vectors, skipped, [read, spent])
 
 
-def _batched(outcomes: Iterable[Outcome], most: int = IMAGES) -> Iterator[list[Outcome]]:
-    """Gather what waits for a GPU together."""
+def _read_ahead(
+    outcomes: Generator[Outcome, None, None], most: int = IMAGES
+) -> Generator[list[Outcome], None, None]:
+    """Yield batches in order; the next one is gathered on a thread while the caller computes.
+
+    Reading is asked for while outcomes are taken, so without that thread it would stop with
+    the first few chunks. Closing the generator ends the thread, after the outcome under way.
+    """
+    stopped = threading.Event()
+    batches = _batched(outcomes, most, stopped)
+    with closing(outcomes), ThreadPoolExecutor(1, "lrrspm-reading") as thread:
+        try:
+            following = thread.submit(next, batches, None)
+            while (batch := following.result()) is not None:
+                following = thread.submit(next, batches, None)
+                yield batch
+        finally:
+            stopped.set()
+
+
+def _batched(
+    outcomes: Iterable[Outcome], most: int, stopped: threading.Event
+) -> Iterator[list[Outcome]]:
+    """Gather what waits for a GPU together, until nobody wants it."""
     waiting: list[Outcome] = []
     nbytes = 0
     for outcome in outcomes:
+        if stopped.is_set():
+            return
         waiting.append(outcome)
         nbytes += sum(array.nbytes for array in outcome.arrays)
         if len(waiting) >= most or nbytes >= BYTES:

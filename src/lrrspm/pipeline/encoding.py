@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -265,12 +265,16 @@ def _encode(
     if items:
         compile_reading()
     channels = [(column.source, column.channel) for column in columns]
-    with divided(stages, ["read", "describe", *("encode" for _ in columns)]) as spent:
-        if engine.on_device:
-            outcomes = encode_on_device(sources, channels, items, engine)
-        else:
-            outcomes = engine.map_chunks(encode_chunk, items, sources, channels)
-        outcomes = stages.track("encoding images", outcomes, len(items))
+    if engine.on_device:
+        made = encode_on_device(sources, channels, items, engine)
+    else:
+        made = engine.map_chunks(encode_chunk, items, sources, channels)
+    # What is under way ends with an error, and does not wait for its traceback to be dropped.
+    with (
+        closing(made),
+        divided(stages, ["read", "describe", *("encode" for _ in columns)]) as spent,
+    ):
+        outcomes = stages.track("encoding images", made, len(items))
         for item, outcome, unchanged in checked(items, outcomes, stores.main, digests):
             spent += outcome.seconds
             if outcome.error is not None:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     Executor,
@@ -91,7 +91,7 @@ class Engine(NamedTuple):
         *shared: object,
         first: int = CHUNK,
         most: int | None = None,
-    ) -> Iterator[R]:
+    ) -> Generator[R, None, None]:
         """Apply ``function(*shared, chunk)`` to chunks of items; results one by one, in order.
 
         The function can be pickled, and so can what all chunks share; it reaches

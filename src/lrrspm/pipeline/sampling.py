@@ -370,8 +370,8 @@ def _sample(
         compile_reading()
     draws = [plan.draw for plan in plans]
     with divided(stages, ["read", "describe"]) as spent:
-        outcomes = engine.map_chunks(sample_chunk, items, sources, draws)
-        outcomes = stages.track("reading images", outcomes, len(items))
+        made = engine.map_chunks(sample_chunk, items, sources, draws)
+        outcomes = stages.track("reading images", made, len(items))
         for item, outcome, unchanged in checked(items, outcomes, stores.main, digests):
             spent += outcome.seconds
             if outcome.error is not None:

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
@@ -138,15 +139,17 @@ def _stream_on_device(
     """Vectors stay on the device, if no store is to keep them."""
     compile_reading()
     begin = time.perf_counter()
-    for found in blocks_on_device(features, images, engine, skip, first):
-        start = time.perf_counter()
-        result = None if found.vectors is None else function(found.vectors, engine.threads)
-        used = time.perf_counter() - start
-        done = found.numbers[-1] + 1
-        stages.tell("encoding images", done, len(images))
-        yield Block(
-            found.numbers[0], len(found.numbers), result, found.skipped, found.seconds[1], used
-        )
+    blocks = blocks_on_device(features, images, engine, skip, first)
+    with closing(blocks):  # what is under way ends with an error
+        for found in blocks:
+            start = time.perf_counter()
+            result = None if found.vectors is None else function(found.vectors, engine.threads)
+            used = time.perf_counter() - start
+            done = found.numbers[-1] + 1
+            stages.tell("encoding images", done, len(images))
+            yield Block(
+                found.numbers[0], len(found.numbers), result, found.skipped, found.seconds[1], used
+            )
     stages.add("encode", time.perf_counter() - begin)
 
 
@@ -246,11 +249,13 @@ def map_vectors(
     take = take or results.append
     skipped: dict[int, str] = {}
     seconds = used = 0.0
-    for block in stream_vectors(function, features, images, engine, stages, skip, store):
-        if block.result is not None:
-            take(block.result)
-        skipped.update(block.skipped)
-        seconds += block.seconds
-        used += block.used
-        del block  # before the next one is made
+    blocks = stream_vectors(function, features, images, engine, stages, skip, store)
+    with closing(blocks):  # what is under way ends with an error
+        for block in blocks:
+            if block.result is not None:
+                take(block.result)
+            skipped.update(block.skipped)
+            seconds += block.seconds
+            used += block.used
+            del block  # before the next one is made
     return Streamed(results, skipped, seconds, used)
