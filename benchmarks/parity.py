@@ -69,8 +69,8 @@ def _compare(folder: str, method: str) -> dict[str, Any]:
             some = [paths[i] for i in tested]
             found = encode_images([model.features_], some, engine, Stages()).matrices[0]
             threads: Any = engine.threads
-            held = threads.hold(found) if isinstance(threads, Accelerator) else found
-            scores = model.svm_.scores(held, threads)
+            held = threads.hold(found) if isinstance(threads, Accelerator) else None
+            scores = model.svm_.scores(found if held is None else held, threads)
         vectors[device] = found.astype(np.float64)
         predicted[device] = predict_labels(model.classes_, scores)
     away = np.linalg.norm(vectors["torch"] - vectors["cpu"], axis=1)

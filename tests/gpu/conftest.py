@@ -7,6 +7,7 @@ from benchmarks._measure import made_image
 
 SHAPES = [(70, 80), (71, 83), (90, 70), (100, 101), (70, 80), (66, 120)]
 SMALL = [(1, 1), (10, 7), (3, 90)]
+KINDS = np.float16, np.float32
 
 
 @pytest.fixture(params=["torch", "cuda"])
@@ -34,3 +35,17 @@ def color_image(height, width, seed):
 @pytest.fixture(scope="session")
 def images():
     return [color_image(*shape, seed) for seed, shape in enumerate(SHAPES)]
+
+
+@pytest.fixture
+def accelerator(on_torch):
+    from lrrspm.gpu.executor import DeviceThreads
+
+    return DeviceThreads(None, on_torch)
+
+
+def vectors(n, d, seed=0, classes=5, kind=np.float32):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=n)
+    X = 0.4 * rng.standard_normal((classes, d))[labels] + rng.standard_normal((n, d))
+    return (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(kind), labels

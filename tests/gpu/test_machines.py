@@ -5,7 +5,6 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,27 +15,12 @@ from lrrspm import ImageClassifier, LinearSVM, find_images, learn_codebook
 from lrrspm._support.devices import Accelerator
 from lrrspm._support.parallel import workers
 from lrrspm.encoders.kmeans import kmeans
-from lrrspm.gpu import DeviceError
 from lrrspm.pipeline import engines, open_engine
 from lrrspm.pipeline.handing import handing_folder
 from lrrspm.svm import linear_gram
 from tests.conftest import draw
 
-KINDS = np.float16, np.float32
-
-
-@pytest.fixture
-def accelerator(on_torch):
-    from lrrspm.gpu.executor import DeviceThreads
-
-    return DeviceThreads(None, on_torch)
-
-
-def vectors(n, d, seed=0, classes=5, kind=np.float32):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(classes, size=n)
-    X = 0.4 * rng.standard_normal((classes, d))[labels] + rng.standard_normal((n, d))
-    return (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(kind), labels
+from .conftest import KINDS, vectors
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,15 +128,6 @@ def test_samples_without_weight_do_not_count(accelerator):
     np.testing.assert_allclose(there.coef_, alone.coef_, atol=1e-4)
 
 
-def test_without_room_the_host_solves(accelerator, monkeypatch):
-    X, y = vectors(80, 200)
-    expected = LinearSVM(random_state=0).fit(X, y).coef_
-    monkeypatch.setattr(type(accelerator), "has_room", lambda *_: False)
-    assert accelerator.make_room(3, 4, np.float16) is None
-    found = LinearSVM(random_state=0).fit_on(X, y, accelerator).coef_
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
 @pytest.mark.parametrize("loss", ["squared_hinge", "squared"])
 def test_where_a_factorization_fails_the_host_solves(accelerator, loss):
     """More samples than dimensions and a large C: the Gram matrix is singular, and rounded."""
@@ -171,27 +146,6 @@ def test_machines_that_have_not_converged_warn(accelerator, monkeypatch):
     monkeypatch.setattr(machines, "_MOST_STEPS", 1)
     with pytest.warns(ConvergenceWarning, match="5 of 5 problems"):
         LinearSVM(tol=1e-9).fit_on(X, y, accelerator)
-
-
-def test_room_is_a_share_of_all_memory(monkeypatch):
-    """Not of what is free at the moment: then another program would change the last bits."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    from lrrspm.gpu.executor import DeviceThreads
-
-    card = SimpleNamespace(total_memory=1000)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", None)
-    assert [DeviceThreads(None, "cuda").has_room(n) for n in (400, 401)] == [True, False]
-
-
-def test_full_memory_says_what_helps(device):
-    import torch
-
-    with (
-        pytest.raises(DeviceError, match="--device cpu"),
-        open_engine(1, None, device),
-    ):
-        raise torch.OutOfMemoryError("CUDA out of memory")
 
 
 def test_kernels_are_launched_where_their_tensor_is(monkeypatch):
@@ -266,7 +220,9 @@ def test_vectors_stay_on_the_device(device, image_folder, monkeypatch, method, t
     crossings: list[Any] = []
     with open_engine(1, None, device) as engine:
         assert isinstance(engine.threads, Accelerator)
-        for X in (matrix, engine.threads.hold(matrix)):
+        sent = engine.threads.hold(matrix)
+        assert sent is not None
+        for X in (matrix, sent):
             crossed = calibrated.fit_svm(X, np.array(labels), engine, folds)
             assert crossed is not None
             crossings.append(crossed.scores)

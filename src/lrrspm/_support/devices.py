@@ -69,12 +69,19 @@ class Accelerator(Executor):
     """Threads, and a device beside them for large products."""
 
     @abstractmethod
-    def hold(self, X: NDArray[Any]) -> Held:
-        """Copy vectors (n, d) to the device."""
+    def hold(self, X: NDArray[Any]) -> Held | None:
+        """Copy vectors (n, d) to the device, if there is room."""
+
+    @abstractmethod
+    def gram(self, X: NDArray[Any] | Held) -> NDArray[np.float32] | None:
+        """Return X X' (n, n) of vectors here or there, if there is room."""
 
     @abstractmethod
     def make_room(self, n: int, d: int, dtype: Any) -> Any:
-        """Return an empty :class:`Held` (n, d) whose ``append`` takes others, if there is room."""
+        """Return an empty :class:`Held` (n, d) whose ``append`` takes others.
+
+        None if there is no room for it, or for its Gram matrix.
+        """
 
     @abstractmethod
     def cluster(self, values: NDArray[np.float32], size: int) -> Clustered | None:

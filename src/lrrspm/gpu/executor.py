@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .._support.devices import Accelerator, Held
 from .clustering import DeviceRows
-from .machines import DeviceMatrix, solve_hinge, solve_squared
+from .machines import DeviceMatrix, gram_bytes, solve_hinge, solve_squared
 
 LEAST_CLUSTERED = 2**28
 """Products n k m from which k-means runs on the device. Of less, codebooks keep their bits."""
@@ -53,7 +53,9 @@ class DeviceThreads(Accelerator):
             future.set_exception(error)
         return future
 
-    def hold(self, X: NDArray[Any]) -> Held:
+    def hold(self, X: NDArray[Any]) -> Held | None:
+        if not self.has_room(X.nbytes):
+            return None
         if self._held is not None and self._held[0]() is X:
             return self._held[1]
         # Vectors that come next are others, most often; a Gram matrix and weights are of the same.
@@ -64,6 +66,12 @@ class DeviceThreads(Accelerator):
 
     def _forget(self, _: object) -> None:
         self._held = None
+
+    def gram(self, X: NDArray[Any] | Held) -> NDArray[np.float32] | None:
+        if not self.has_room(gram_bytes(X.shape[0])):
+            return None
+        held = X if isinstance(X, Held) else self.hold(X)
+        return None if held is None else held.gram()
 
     def cluster(self, values: NDArray[np.float32], size: int) -> DeviceRows | None:
         if values.size * size < LEAST_CLUSTERED or not self.has_room(5 * values.nbytes):
@@ -113,7 +121,8 @@ class DeviceThreads(Accelerator):
         return bool(nbytes <= _MEMORY * memory)
 
     def make_room(self, n: int, d: int, dtype: Any) -> DeviceMatrix | None:
-        """Return an empty matrix (n, d) on the device, if there is room."""
-        if not self.has_room(n * d * np.dtype(dtype).itemsize):
+        """Return an empty matrix (n, d) on the device, if there is room for it and its products."""
+        needed = n * d * np.dtype(dtype).itemsize, gram_bytes(n)
+        if not all(map(self.has_room, needed)):
             return None
         return DeviceMatrix(n, d, dtype, self._device)

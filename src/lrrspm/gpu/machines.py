@@ -102,6 +102,11 @@ class DeviceMatrix(Held):
             yield slice(first, min(first + _COLUMNS, self.shape[1]))
 
 
+def gram_bytes(n: int) -> int:
+    """Bytes that ``gram`` of n vectors takes: two matrices (n, n), and a block of columns."""
+    return 4 * n * (2 * n + _COLUMNS)
+
+
 def _square(part: torch.Tensor) -> torch.Tensor:
     """X X' of some columns: of halves by matrix units, whose products are exact."""
     if part.is_cuda and part.dtype == torch.float16:

@@ -97,7 +97,7 @@ def long_weights(
 ) -> Floats:
     """Return betas X, (classes, d), from coefficients (classes, n)."""
     if isinstance(executor, Accelerator) and isinstance(X, np.ndarray):
-        X = executor.hold(X)
+        X = executor.hold(X) or X
     if isinstance(X, Held):
         return X.weights(betas)
     weights = np.empty((len(betas), X.shape[1]), np.float32)
@@ -158,7 +158,9 @@ def long_scores(X: Floats, weights: Floats, executor: Executor | None) -> Floats
     BLAS does not promise, and no device.
     """
     if isinstance(executor, Accelerator) and X.dtype == np.float16:
-        return executor.hold(X).scores(weights)
+        held = executor.hold(X)
+        if held is not None:
+            return held.scores(weights)
 
     def some(start: int) -> NDArray[np.float32]:
         samples = X[start : start + _SAMPLES]

@@ -61,10 +61,12 @@ def _score_shard(
 
 def linear_gram(X: Floats | Shards | Held, executor: Executor | None) -> Floats:
     """X X' (n, n) of samples (n, d); of those in half precision or in shards, in float32."""
-    if isinstance(X, Held):
-        return X.gram()
     if isinstance(executor, Accelerator) and not isinstance(X, Shards) and X.dtype != np.float64:
-        return executor.hold(X).gram()
+        gram = executor.gram(X)
+        if gram is not None:
+            return gram
+    if isinstance(X, Held):
+        X = np.asarray(X)
     with single_blas_thread():
         if isinstance(X, Shards) or X.dtype == np.float16:
             return long_gram_matrix(X, executor)
