@@ -69,11 +69,29 @@ def test_room_is_a_share_of_all_memory(monkeypatch):
     assert [DeviceThreads(None, "cuda").has_room(n) for n in (400, 401)] == [True, False]
 
 
-def test_full_memory_says_what_helps(device):
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("OutOfMemoryError", "CUDA out of memory. Tried to allocate 2.00 GiB."),
+        ("RuntimeError", "CUDA error: out of memory\nCUDA kernel errors might be reported later"),
+        ("RuntimeError", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(h)`"),
+        ("RuntimeError", "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `create`"),
+        ("RuntimeError", "[enforce fail] . DefaultCPUAllocator: can't allocate memory: 8 bytes"),
+    ],
+)
+def test_full_memory_says_what_helps(device, kind, message):
     import torch
 
-    with (
-        pytest.raises(DeviceError, match="--device cpu"),
-        open_engine(1, None, device),
-    ):
-        raise torch.OutOfMemoryError("CUDA out of memory")
+    error = getattr(torch, kind, RuntimeError)(message)
+    with pytest.raises(DeviceError, match="--device cpu") as caught, open_engine(1, None, device):
+        raise error
+    if kind == "RuntimeError":
+        assert message.splitlines()[0] in str(caught.value)
+        assert "container" in str(caught.value)
+
+
+def test_other_errors_of_torch_are_left_alone(device):
+    message = "out of resource: shared memory"  # of a kernel, which is no matter of other programs
+    with pytest.raises(RuntimeError, match=message) as caught, open_engine(1, None, device):
+        raise RuntimeError(message)
+    assert caught.type is RuntimeError

@@ -71,9 +71,15 @@ def launched_there(function: Callable[P, R]) -> Callable[P, R]:
     return launched
 
 
+_FULL = re.compile(r"out of memory|_ALLOC_FAILED|DefaultCPUAllocator")
+"""What RuntimeErrors say for which torch has no class: "CUDA error: out of memory" where pinned
+memory of the host is asked for, CUBLAS_STATUS_ALLOC_FAILED and others of CUDA's libraries.
+"""
+
+
 @contextmanager
 def full_memory_explained(name: str) -> Iterator[None]:
-    """Raise DeviceError, which says what helps, where a device has no memory left."""
+    """Raise DeviceError, which says what helps, where a device or its host has no memory left."""
     import torch
 
     try:
@@ -82,6 +88,14 @@ def full_memory_explained(name: str) -> Iterator[None]:
         raise DeviceError(
             f"the memory of device {name!r} is full; close other programs that use it, or compute "
             "on the CPU (--device cpu, device='cpu')"
+        ) from None
+    except RuntimeError as error:
+        if _FULL.search(str(error)) is None:
+            raise
+        raise DeviceError(
+            f"no memory is left on device {name!r}, or no pinned memory on its host "
+            f"({str(error).splitlines()[0]}); close other programs that use it, raise the memory "
+            "limit of the job or container, or compute on the CPU (--device cpu, device='cpu')"
         ) from None
 
 
