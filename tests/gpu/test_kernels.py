@@ -24,11 +24,19 @@ torch.manual_seed(0)
 plane = torch.rand(2, 44, 50, device=device)
 plane[1, :, :30] = 0.5
 for size, step, root in ((16, 6, False), (32, 8, True)):
-    values = bin_maps(orientations(plane), size, step)
+    values = bin_maps(orientations(plane, root), size, step)
     expected = (normalize_root if root else normalize)(values)
     power = 2 if root else 1  # a root of rounding is large
     found = kernels.sift(plane, size, step, root)
     torch.testing.assert_close(found**power, expected**power, rtol=0, atol=2e-6)
+# Nearly flat pixels, whose descriptors are 0 with a root: their maps are compared.
+for amplitude, root in ((1e-7, True), (1e-7, False), (1e-15, False)):
+    faint = amplitude * torch.rand(2, 44, 50, device=device)
+    expected = orientations(faint, root)
+    found = kernels.orientation_maps(faint, root).movedim(3, 1)
+    largest = expected.max().item()
+    assert 0 < largest < amplitude
+    torch.testing.assert_close(found / largest, expected / largest, rtol=0, atol=1e-4)
 for radius, step, size in ((1, 6, 24), (2, 8, 32)):
     height, width = size + 2 * step + 2 * radius, size + 3 * step + 2 * radius
     canvas = torch.rand(2, height, width, device=device)

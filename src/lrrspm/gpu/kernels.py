@@ -29,14 +29,10 @@ def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
     plane = plane.contiguous()
     images, height, width = plane.shape[0], plane.shape[1] - 4, plane.shape[2] - 4
     ny, nx = (height - size) // step + 1, (width - size) // step + 1
-    maps = plane.new_empty((images, height, width, 8))
-    grid: tuple[int, ...] = (triton.cdiv(height * width, _PIXELS), images)
-    (g0, g1, g2, _, _), (d0, d1, _, _, _) = (taps.tolist() for taps in TAPS)
-    least = (FAINT_ROOTED if root else FAINT).item()
-    _orientations[grid](plane, maps, height, width, g0, g1, g2, d0, d1, least, _PIXELS)
+    maps = orientation_maps(plane, root)
     weights = _weights(size, plane.device)
     rows = plane.new_empty((images, ny, width, 32))
-    grid = (triton.cdiv(8 * width, _SUMS), ny, images)
+    grid: tuple[int, ...] = (triton.cdiv(8 * width, _SUMS), ny, images)
     _sum_rows[grid](maps, weights, rows, height, width, ny, step, size, _SUMS)
     values = plane.new_empty((images, ny * nx, 128))
     grid = (triton.cdiv(ny * nx, _PATCHES), images)
@@ -44,6 +40,17 @@ def sift(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
         rows, weights, values, width, ny, nx, step, FLAT.item(), size, root, _PATCHES
     )
     return values
+
+
+def orientation_maps(plane: torch.Tensor, root: bool) -> torch.Tensor:
+    """Return the maps (B, h, w, 8) of contiguous planes (B, h + 4, w + 4)."""
+    images, height, width = plane.shape[0], plane.shape[1] - 4, plane.shape[2] - 4
+    maps = plane.new_empty((images, height, width, 8))
+    grid = (triton.cdiv(height * width, _PIXELS), images)
+    (g0, g1, g2, _, _), (d0, d1, _, _, _) = (taps.tolist() for taps in TAPS)
+    least = (FAINT_ROOTED if root else FAINT).item()
+    _orientations[grid](plane, maps, height, width, g0, g1, g2, d0, d1, least, _PIXELS)
+    return maps
 
 
 @lru_cache(maxsize=32)
