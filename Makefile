@@ -13,10 +13,15 @@ test: lint
 	$(BIN)/pytest
 
 # What a GPU computes, by torch on the CPU. This version's CPU build is enough; pip may bring CUDA.
+# The kernels are run by Triton's interpreter; a CPU build of torch brings no Triton, and there is
+# none but for Linux. Triton 3.6 and before cannot interpret with NumPy 2.4.
 TORCH ?= torch==2.13.0
+TRITON ?= triton==3.8.0 ; sys_platform == "linux"
 
 test-torch: $(VENV)/test
 	$(BIN)/python -m pip install -q --disable-pip-version-check '$(TORCH)'
+	$(BIN)/python -c 'import triton' 2>/dev/null || \
+		$(BIN)/python -m pip install -q --disable-pip-version-check '$(TRITON)'
 	$(BIN)/pytest tests/gpu
 
 # The oldest versions that pyproject.toml allows. Newer packages that these need may warn of what

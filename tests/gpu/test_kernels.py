@@ -7,7 +7,7 @@ import sys
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-pytest.importorskip("triton", reason="Triton is not installed")
+pytest.importorskip("triton", reason="Triton, which also interprets kernels, is not installed")
 
 SCRIPT = """
 import sys

@@ -150,7 +150,7 @@ def test_machines_that_have_not_converged_warn(accelerator, monkeypatch):
 
 def test_kernels_are_launched_where_their_tensor_is(monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    pytest.importorskip("triton", reason="Triton is not installed")
+    pytest.importorskip("triton", reason="Triton, which also interprets kernels, is not installed")
     from lrrspm.gpu import kernels, products
     from lrrspm.gpu.device import launched_there
 
@@ -346,7 +346,7 @@ for n, m, k in ((300, 128, 200), (70, 20, 7), (33, 62, 130)):
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_kernels(device):
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    pytest.importorskip("triton", reason="Triton is not installed")
+    pytest.importorskip("triton", reason="Triton, which also interprets kernels, is not installed")
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("there is no GPU")
     interpreted = {"TRITON_INTERPRET": "1"} if device == "cpu" else {}
