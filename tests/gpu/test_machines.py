@@ -340,6 +340,24 @@ for n, m, k in ((300, 128, 200), (70, 20, 7), (33, 62, 130)):
     expected = torch.zeros(len(centers), m, dtype=torch.float64, device=values.device)
     expected.index_add_(0, found.long(), values.double())
     torch.testing.assert_close(sums, expected)
+
+# As on a GPU, whatever the device is: the scale of the rows is found once after each change.
+from lrrspm.gpu.clustering import DeviceRows
+
+plain = values.cpu().numpy()
+expected = DeviceRows(plain, "cpu")
+rows, scaled, scale_of = DeviceRows(plain, sys.argv[1]), [], products.scale_of
+products.scale_of = lambda matrix: scaled.append(len(matrix)) or scale_of(matrix)
+torch.Tensor.is_cuda = property(lambda _: True)
+for change in (False, True):
+    if change:
+        rows.center()
+    for centers in (plain[:5], plain[5:10], plain[10:15]):
+        found = rows.nearest(centers)
+    assert scaled.count(len(rows)) == 1 + change
+torch.Tensor.is_cuda = property(lambda one: one.device.type == "cuda")
+expected.center()
+assert found.counts.tolist() == expected.nearest(centers).counts.tolist()
 """
 
 

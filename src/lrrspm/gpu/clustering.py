@@ -26,6 +26,7 @@ class DeviceRows:
 
     def __init__(self, values: NDArray[np.float32] | torch.Tensor, device: str) -> None:
         self._values = torch.as_tensor(values).to(device)
+        self._scale: float | None = None
 
     def __len__(self) -> int:
         return len(self._values)
@@ -34,7 +35,7 @@ class DeviceRows:
         """Subtract the mean (m,), and return it."""
         total: Any = sum(part.double().sum(0) for part in self._values.split(_ROWS))
         origin = (total / len(self)).float()
-        self._values = self._values - origin
+        self._values, self._scale = self._values - origin, None
         return np.asarray(origin.cpu())
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -43,7 +44,11 @@ class DeviceRows:
 
     def nearest(self, centers: NDArray[np.float32], executor: Executor | None = None) -> Nearest:
         """Assign every row to its nearest center."""
-        found, scores = find_nearest(self._values, self._send(centers))
+        if self._values.is_cuda and self._scale is None:
+            from .products import scale_of
+
+            self._scale = scale_of(self._values)  # reads all rows: once, not in each iteration
+        found, scores = find_nearest(self._values, self._send(centers), self._scale)
         groups = found.long()
         counts = torch.bincount(groups, minlength=len(centers))
         sums = _sum_groups(self._values, groups, counts)
@@ -61,12 +66,17 @@ class DeviceRows:
         return torch.from_numpy(centers).to(self._values.device)
 
 
-def find_nearest(values: torch.Tensor, centers: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the nearest center of each row (n,), and x.d - |d|^2 / 2 of the two."""
+def find_nearest(
+    values: torch.Tensor, centers: torch.Tensor, scale: float | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the nearest center of each row (n,), and x.d - |d|^2 / 2 of the two.
+
+    ``scale`` is that of the values for a GPU, see :func:`.products.scale_of`, if it is known.
+    """
     if values.is_cuda:
         from .products import nearest
 
-        return nearest(values, centers)
+        return nearest(values, centers, scale=scale)
     offsets = 0.5 * centers.square().sum(1)
     parts = [torch.max(part @ centers.T - offsets, 1) for part in values.split(_ROWS)]
     return torch.cat([part[1] for part in parts]), torch.cat([part[0] for part in parts])
