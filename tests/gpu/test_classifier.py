@@ -130,6 +130,17 @@ def test_without_torch(folder, monkeypatch):
         small("cuda").fit(*folder)
 
 
+@pytest.mark.parametrize("kind", ["ImportError", "OSError", "ModuleNotFoundError"])
+def test_a_broken_torch_is_named(kind, folder, monkeypatch, tmp_path):
+    broken = tmp_path / "torch"
+    broken.mkdir()
+    (broken / "__init__.py").write_text(f"raise {kind}('libcudart.so.13: cannot open')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(DeviceError, match=rf"{kind}: libcudart\.so\.13: cannot open"):
+        small("cuda").fit(*folder)
+
+
 def test_without_a_gpu(folder):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     name = f"cuda:{torch.cuda.device_count()}"

@@ -42,8 +42,13 @@ def check_device(name: str) -> str:
         raise DeviceError(f"no device {name!r}; choose from: cpu, cuda, {REFERENCE}")
     try:
         import torch
-    except ImportError:
-        raise DeviceError(f"device {name!r} needs torch: pip install 'lrrspm[gpu]'") from None
+    except (ImportError, OSError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+            raise DeviceError(f"device {name!r} needs torch: pip install 'lrrspm[gpu]'") from None
+        raise DeviceError(
+            f"device {name!r} needs torch, which is installed but cannot be imported "
+            f"({type(error).__name__}: {error}); reinstall it"
+        ) from error
     if name == REFERENCE:
         return "cpu"
     # Not by torch, which takes 256 for 0.
