@@ -20,6 +20,9 @@ from lrrspm.gpu.sift import bin_maps, normalize, normalize_root, orientations
 from lrrspm.pooling import SpatialPyramid
 
 device = torch.device(sys.argv[1])
+for word, parts in (("medium", 1), ("high", 1), ("highest", 3)):
+    torch.set_float32_matmul_precision(word)
+    assert products.products_of_halves() == parts
 torch.manual_seed(0)
 plane = torch.rand(2, 44, 50, device=device)
 plane[1, :, :30] = 0.5
