@@ -17,7 +17,17 @@ from lrrspm.paper.significance import say_p
 from lrrspm.paper.tables import cells, make_table
 from lrrspm.report.page import markdown_table
 
-from . import everyday, evidence, fusion, gpu, parity, recompute, review, robustness
+from . import (
+    everyday,
+    evidence,
+    fusion,
+    gpu_tables,
+    parity,
+    recompute,
+    review,
+    robustness,
+    roofline,
+)
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
 from .beyond_tables import costs_table, folders_table, measured, peers_table, presets_table
@@ -72,10 +82,11 @@ def tables() -> dict[str, str]:
         "fusion": fusion.table(),
         "future": future_table(),
         "gains": future_gains(),
-        "gpu": gpu.kernels_table(),
+        "gpu": gpu_tables.kernels_table(),
         "parity": parity.table(),
-        "scenes": gpu.scenes_table(),
-        "gpu_evaluate": gpu.evaluate_line(),
+        "scenes": gpu_tables.scenes_table(),
+        "gpu_evaluate": gpu_tables.evaluate_line(),
+        "roofline": roofline.table(),
         "photographs": robustness.say_photographs(),
         "hardening": hardening_table(),
         "methods": methods_table(),
