@@ -19,7 +19,7 @@ from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
 from lrrspm.cache import contents, makers
 from lrrspm.pipeline import cluster as module
 from lrrspm.pipeline import open_engine
-from lrrspm.pipeline.cluster import scheduler_address
+from lrrspm.pipeline.connecting import scheduler_address
 from lrrspm.pipeline.versions import ClusterError, VersionError, check_identity
 
 from .clusters import Cluster, die, square, take_all_memory

@@ -278,7 +278,7 @@ def _opened(
         with _processes(n_jobs, _DeafContext()) as pool:
             yield pool
     else:
-        from .cluster import open_cluster
+        from .connecting import open_cluster
 
         with open_cluster(engine) as cluster:
             yield cluster
