@@ -60,6 +60,10 @@ class Network:
         """Take down a link: packets are lost, and no connection is closed."""
         self._ip(self._bridge, "link", "set", f"to{number}", "down")
 
+    def hide(self, namespace, number):
+        """Let a namespace send nothing to the one with this number."""
+        self._ip(namespace, "route", "add", "blackhole", f"{NET}.{number}/32")
+
     def start(self, namespace, *command):
         log = (self.folder / f"log-{len(self.processes)}").open("wb")
         paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
@@ -153,6 +157,17 @@ def test_a_cluster_of_machines(network, driver, image_folder, tmp_path):
     assert [int(line) for line in output.read_text().split()] == [n * n for n in range(60)]
     # What was under way behind the cut link was computed again.
     assert len(notes.read_text().splitlines()) > 60
+
+
+def test_a_driver_that_reaches_the_scheduler_alone(network, driver, tmp_path):
+    for number in (2, 3):
+        network.hide(driver, number)
+    here, output = "tests.pipeline.test_namespaces", tmp_path / "squares"
+    whole = network.start(driver, "-m", here, "square", str(tmp_path / "notes"), str(output))
+    assert whole.wait(120) == 0, (tmp_path / "log-3").read_text()
+    assert [int(line) for line in output.read_text().split()] == [n * n for n in range(60)]
+    assert len((tmp_path / "notes").read_text().splitlines()) == 60  # nothing was done twice
+    assert "open the workers' ports" in (tmp_path / "log-3").read_text()
 
 
 def main(task, source, target):

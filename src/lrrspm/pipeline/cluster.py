@@ -48,12 +48,16 @@ CONNECT = 10.0
 ANSWER = 30.0
 """Seconds to wait for the workers to say what they are."""
 
+LOST = 2
+"""Results of one chunk that workers have, and that never arrive, before the run ends."""
+
 
 class _Chunk:
-    """Items under way: their task, and a second one where the first is slow."""
+    """Items under way: their task, and a second one where the first is slow; results lost."""
 
     def __init__(self, items: Sequence[Any], future: Future[Any]) -> None:
         self.items, self.futures = items, [future]
+        self.lost = 0
 
     def cancel(self) -> None:
         for future in self.futures:
@@ -88,6 +92,8 @@ class Cluster(Executor):
         self._expected = identity(makers())
         self._threads, self._counted = 0, 0.0
         self._slowest = 0.0
+        self._direct = bool(getattr(client, "direct_to_workers", False))
+        self._detour = False  # by way of the scheduler
         self._wait_for_workers()
         self._check_workers()
 
@@ -233,10 +239,13 @@ class Cluster(Executor):
                 continue
             found = next(future for future in futures if future in finished)
             try:
-                done: Done = found.result(timeout=self._patience)
+                done = self._fetch(found, chunk)
             except BaseException as error:
                 if isinstance(error, TimeoutError) and found.status == "finished":
                     futures.remove(found)  # its worker hangs, with the result
+                    if chunk.lost >= LOST:
+                        chunk.cancel()
+                        raise self._unreached(chunk) from None
                     if not futures:
                         return None
                     continue
@@ -245,6 +254,53 @@ class Cluster(Executor):
             futures.remove(found)  # a result that is here is released without asking
             chunk.cancel()
             return done
+
+    def _fetch(self, future: Future[Any], chunk: _Chunk) -> Done:
+        """Return a result, straight from its worker or, where that fails, through the scheduler.
+
+        TimeoutError if it does not come; it counts as lost where its worker is well.
+        """
+        result: Done
+        if not self._detour:
+            try:
+                result = future.result(timeout=self._patience)
+                return result
+            except TimeoutError:
+                if future.status != "finished" or not self._is_held_well(future):
+                    raise
+                if not self._direct:  # that was through the scheduler
+                    chunk.lost += 1
+                    raise
+
+        async def gather() -> list[Done]:
+            found: list[Done] = await self._client.gather([future], direct=False, asynchronous=True)
+            return found
+
+        try:
+            (result,) = self._client.sync(gather, callback_timeout=self._patience)
+        except TimeoutError:
+            chunk.lost += future.status == "finished" and self._is_held_well(future)
+            raise
+        if not self._detour:
+            self._detour = True
+            warnings.warn(
+                f"{self._name}: a worker's port cannot be reached from here, so results come "
+                "through the scheduler, which copies them once more; open the workers' ports",
+                stacklevel=2,
+            )
+        return result
+
+    def _is_held_well(self, future: Future[Any]) -> bool:
+        """True if a worker that shows signs of life has the result."""
+        holders = self._client.who_has([future]).get(future.key, ())
+        return not self._well(self._workers()).isdisjoint(holders)
+
+    def _unreached(self, chunk: _Chunk) -> ClusterError:
+        return ClusterError(
+            f"{self._name}: results of {_extent(chunk)} did not arrive {chunk.lost} times, neither "
+            "from their workers nor through the scheduler; the driver, or at least the scheduler, "
+            "must reach the workers' ports (set them by: dask worker --worker-port)"
+        )
 
     @property
     def _patience(self) -> float:
@@ -278,11 +334,9 @@ class Cluster(Executor):
         """Return an error of Dask as one that says what to do; others as they are."""
         from distributed import CancelledError, KilledWorker
 
-        first = getattr(chunk.items[0], "image", chunk.items[0])
-        where = f"{plural(len(chunk.items), 'image')} from {first!s:.300}"
         if isinstance(error, KilledWorker):
             return ClusterError(
-                f"{self._name}: every worker that computed a chunk of {where} died, most likely "
+                f"{self._name}: every worker that computed {_extent(chunk)} died, most likely "
                 "because they ran out of memory; start workers with fewer threads or a higher "
                 "--memory-limit"
             )
@@ -317,3 +371,8 @@ class Cluster(Executor):
                 + "; ".join(different.values()),
                 stacklevel=2,
             )
+
+
+def _extent(chunk: _Chunk) -> str:
+    first = getattr(chunk.items[0], "image", chunk.items[0])
+    return f"a chunk of {plural(len(chunk.items), 'image')} from {first!s:.300}"
