@@ -20,7 +20,11 @@ class Cluster:
     """A scheduler on loopback; workers without nannies, so that killed ones stay dead."""
 
     def __init__(
-        self, folder: Path, allowed_failures: int = 3, certificate: tuple[Path, Path] | None = None
+        self,
+        folder: Path,
+        allowed_failures: int = 3,
+        certificate: tuple[Path, Path] | None = None,
+        **environment: str,
     ) -> None:
         self.folder = folder
         self.workers: list[Process] = []
@@ -41,7 +45,7 @@ class Cluster:
         file = folder / "scheduler.json"
         self._scheduler = self._start(
             "scheduler", "--port=0", "--no-dashboard", f"--protocol={protocol}",
-            f"--scheduler-file={file}",
+            f"--scheduler-file={file}", environment=environment,
         )  # fmt: skip
         self.address = self._wait(lambda: json.loads(file.read_text())["address"])
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from sklearn.base import clone
 
-from lrrspm import ImageClassifier, LRREncoder, find_images, load_model
+from lrrspm import ImageClassifier, LRREncoder, __version__, find_images, load_model
 from lrrspm.cache import contents, makers
 from lrrspm.pipeline import cluster as module
 from lrrspm.pipeline import open_engine
@@ -182,7 +182,8 @@ def test_results_come_through_the_scheduler_where_workers_cannot_be_reached(
         with pytest.warns(UserWarning, match="through the scheduler") as said:
             found = list(engine.map_chunks(square, range(40), str(notes), 0.0))
         assert len(said) == 1
-        monkeypatch.setattr(engine.executor._client.scheduler, "gather", unreachable)
+        client: Any = getattr(engine.executor, "_client")  # noqa: B009
+        monkeypatch.setattr(client.scheduler, "gather", unreachable)
         with pytest.raises(ClusterError, match="must reach the workers' ports"):
             list(engine.map_chunks(square, range(40), str(notes), 0.0))
     assert found == [number * number for number in range(40)]
@@ -219,13 +220,29 @@ def test_chunks_after_a_late_one_go_to_any_worker(two, tmp_path, monkeypatch):
     assert len({line.split()[1] for line in notes.read_text().splitlines()}) == 2
 
 
-def test_workers_of_another_version_are_refused(two, tmp_path):
-    other = tmp_path / "lrrspm"
-    other.mkdir()
-    (other / "__init__.py").write_text("__version__ = '0.0.1'\n")
-    (worker,) = two.start_workers(1, PYTHONPATH=str(tmp_path))
-    from lrrspm import __version__
+def another_version(folder: Path, content: str = "__version__ = '0.0.1'\n") -> str:
+    """Make another lrrspm, or none; returns the path to it."""
+    (folder / "lrrspm").mkdir(parents=True)
+    (folder / "lrrspm" / "__init__.py").write_text(content)
+    return str(folder)
 
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("__version__ = '0.0.1'\n", "lrrspm 0.0.1"), ("raise ImportError('none')", "no lrrspm")],
+)
+def test_a_scheduler_of_another_version_is_refused(tmp_path, content, said):
+    path = another_version(tmp_path / "other", content)
+    cluster = Cluster(tmp_path, PYTHONPATH=path)
+    try:
+        with pytest.raises(VersionError, match=rf"the scheduler has {said}.*{__version__}"):
+            open_engine(1, cluster.engine).__enter__()
+    finally:
+        cluster.close()
+
+
+def test_workers_of_another_version_are_refused(two, tmp_path):
+    (worker,) = two.start_workers(1, PYTHONPATH=another_version(tmp_path))
     try:
         with pytest.raises(VersionError, match=r"0\.0\.1.*" + __version__):
             open_engine(1, two.engine).__enter__()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .._support.files import absolute_paths
 from .._support.text import plural
 from ..cache import makers
-from .versions import ClusterError, VersionError, check_identity, identity, question
+from .versions import ClusterError, check_answer, identity, question
 from .worker import Done, run_chunk
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Cluster(Executor):
     Raises
     ------
     VersionError
-        For a worker with another version of lrrspm.
+        For a scheduler or worker with another version of lrrspm.
     ClusterError
         Where there is no worker.
     """
@@ -94,6 +94,7 @@ class Cluster(Executor):
         self._slowest = 0.0
         self._direct = bool(getattr(client, "direct_to_workers", False))
         self._detour = False  # by way of the scheduler
+        self._check_scheduler()
         self._wait_for_workers()
         self._check_workers()
 
@@ -354,14 +355,16 @@ class Cluster(Executor):
                 f"{self._name}: has no workers; start some with: dask worker {self._name}"
             ) from None
 
+    def _check_scheduler(self) -> None:
+        """Refuse a scheduler with another lrrspm, or with none: it unpickles what tasks are."""
+        check_answer(self._expected, self._client.run_on_scheduler(question()), "the scheduler")
+
     def _check_workers(self) -> None:
         """Refuse workers with another lrrspm, and warn of those with another processor."""
         ours = makers()
         different: dict[str, str] = {}
         for address, theirs in self._ask(question()).items():
-            if isinstance(theirs, str):
-                raise VersionError(f"worker {address}: {theirs}; here is lrrspm {ours['lrrspm']}")
-            check_identity(self._expected, theirs, f"worker {address}")
+            check_answer(self._expected, theirs, f"worker {address}")
             for name, value in ours.items():
                 if theirs.get(name) != value:
                     different[name] = f"{name} {theirs.get(name)!s:.60} on {address}"

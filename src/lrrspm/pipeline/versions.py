@@ -1,4 +1,4 @@
-"""Versions: workers of a cluster run the same lrrspm, or none of a run's chunks."""
+"""Versions: all processes of a cluster run the same lrrspm, or none of a run's chunks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class ClusterError(ConnectionError):
 
 
 class VersionError(ClusterError):
-    """A worker with another lrrspm; the message has both versions."""
+    """A scheduler or worker with another lrrspm; the message has both versions."""
 
 
 def question() -> Callable[[], dict[str, str] | str]:
-    """Return what workers are asked: a function that travels by value.
+    """Return what scheduler and workers are asked: a function that travels by value.
 
     Any other is looked up in their lrrspm, which may not have it.
     """
@@ -38,8 +38,17 @@ def identity(found: dict[str, str]) -> tuple[str, str]:
     return found["lrrspm"], found["sources"]
 
 
+def check_answer(expected: tuple[str, str], found: dict[str, str] | str, who: str) -> None:
+    """Raise VersionError for an answer to the question that tells of another lrrspm."""
+    if isinstance(found, str):
+        raise VersionError(
+            f"{who} {found}, this run lrrspm {expected[0]}; install one version on all machines"
+        )
+    check_identity(expected, found, who)
+
+
 def check_identity(expected: tuple[str, str], found: dict[str, str], who: str) -> None:
-    """Raise VersionError where a worker has another lrrspm than the run."""
+    """Raise VersionError where a process has another lrrspm than the run."""
     theirs = identity(found)
     if theirs == expected:
         return
