@@ -19,11 +19,11 @@ from sklearn.base import clone
 from lrrspm import ImageClassifier, LRREncoder, __version__, find_images, load_model
 from lrrspm.cache import contents, makers
 from lrrspm.pipeline import cluster as module
-from lrrspm.pipeline import open_engine
+from lrrspm.pipeline import members, open_engine
 from lrrspm.pipeline.connecting import scheduler_address
 from lrrspm.pipeline.versions import ClusterError, VersionError, check_identity
 
-from .clusters import Cluster, die, square, take_all_memory
+from .clusters import HERE, Cluster, die, square, take_all_memory
 
 pytest.importorskip("distributed")
 pytestmark = pytest.mark.network
@@ -107,9 +107,8 @@ class Info:
 
 @pytest.mark.parametrize("named", [set(), {"n_workers"}])
 def test_all_workers_are_known(named):
-    cluster = object.__new__(module.Cluster)
-    cluster._client = Info(named)  # type: ignore[assignment]
-    assert len(cluster._workers()) == 9
+    client: Any = Info(named)
+    assert len(members.Members(client, "scheduler").all()) == 9
 
 
 def test_a_killed_worker_is_replaced_and_its_chunk_counted_once(two, tmp_path):
@@ -133,7 +132,7 @@ def test_a_killed_worker_is_replaced_and_its_chunk_counted_once(two, tmp_path):
 def test_a_straggler_is_overtaken(two, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.4)
     monkeypatch.setattr(module, "SLOW", 1.0)
-    monkeypatch.setattr(module, "SILENT", 2.0)
+    monkeypatch.setattr(members, "SILENT", 2.0)
     notes = tmp_path / "notes"
     notes.touch()
     stopped = []
@@ -155,7 +154,7 @@ def test_a_straggler_is_overtaken(two, tmp_path, monkeypatch):
 
 
 def test_a_worker_that_hangs_from_the_start_is_left_out(two, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SILENT", 1.5)
+    monkeypatch.setattr(members, "SILENT", 1.5)
     (stopped,) = two.start_workers(1)
     os.kill(stopped.pid, signal.SIGSTOP)
     try:
@@ -197,7 +196,7 @@ def test_workers_that_do_not_answer_end_the_run(two, monkeypatch):
             assert len(everywhere(os.getpid)) >= 2
             for worker in stopped:
                 os.kill(worker.pid, signal.SIGSTOP)
-            monkeypatch.setattr(module, "ANSWER", 0.5)
+            monkeypatch.setattr(members, "ANSWER", 0.5)
             with pytest.raises(ClusterError, match="has not answered"):
                 everywhere(os.getpid)
     finally:
@@ -250,6 +249,35 @@ def test_workers_of_another_version_are_refused(two, tmp_path):
         two.kill(worker)
 
 
+def test_a_worker_of_another_version_that_joins_later_is_refused(two, tmp_path, monkeypatch):
+    path, said = another_version(tmp_path), r"lrrspm 0\.0\.1.*" + __version__
+    with open_engine(1, two.engine) as engine:
+        (worker,) = two.start_workers(1, PYTHONPATH=path)
+        try:
+            monkeypatch.setattr(module, "RECOUNT", 0.0)
+            with pytest.raises(VersionError, match=said):
+                next(engine.map_chunks(square, range(40), str(tmp_path / "notes"), 0.0))
+            assert not (tmp_path / "notes").exists()  # nothing was computed
+        finally:
+            two.kill(worker)
+
+
+def test_an_error_of_a_worker_of_another_version_says_so(two, tmp_path, monkeypatch):
+    path = another_version(tmp_path)
+    (tmp_path / "lrrspm" / "pipeline").mkdir()
+    for name, content in {"__init__": "", "worker": "def run_chunk(chunk): pass\n"}.items():
+        (tmp_path / "lrrspm" / "pipeline" / f"{name}.py").write_text(content)
+    path = os.pathsep.join([path, str(HERE)])
+    with open_engine(1, two.engine) as engine:
+        (worker,) = two.start_workers(1, PYTHONPATH=path)
+        try:  # between two counts of the workers
+            monkeypatch.setattr(module, "RECOUNT", 1e9)
+            with pytest.raises(VersionError, match=r"lrrspm 0\.0\.1"):
+                list(engine.map_chunks(square, range(400), str(tmp_path / "notes"), 0.05))
+        finally:
+            two.kill(worker)
+
+
 def test_vectors_stay_on_the_workers_and_in_the_store(two, model_path, image_folder, tmp_path):
     paths = find_images(image_folder)[0]
     model = load_model(model_path)
@@ -288,7 +316,7 @@ def test_workers_with_other_sources_are_refused():
 
 def test_workers_that_differ_are_warned_of(two, monkeypatch):
     ours = dict(makers(), numpy="0.1")
-    monkeypatch.setattr(module, "makers", lambda: ours)
+    monkeypatch.setattr(members, "makers", lambda: ours)
     with pytest.warns(UserWarning, match="numpy"), open_engine(1, two.engine):
         pass
 

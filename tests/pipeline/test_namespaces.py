@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
-from lrrspm.pipeline import cluster, open_engine
+from lrrspm.pipeline import cluster, members, open_engine
 
 from .clusters import HERE, square
 
@@ -180,7 +180,7 @@ def main(task, source, target):
     if task == "train":
         train(source, Path(target), engine)
         return
-    cluster.PATIENCE, cluster.SILENT = 2.0, 2.0
+    cluster.PATIENCE, members.SILENT = 2.0, 2.0
     with open_engine(1, engine) as opened:
         found = list(opened.map_chunks(square, range(60), source, 0.2, first=1, most=2))
     Path(target).write_text("\n".join(map(str, found)))

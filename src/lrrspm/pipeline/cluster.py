@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from queue import Empty, Queue
-from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._support.files import absolute_paths
 from .._support.text import plural
-from ..cache import makers
-from .versions import ClusterError, check_answer, identity, question
+from .members import Members
+from .versions import ClusterError, VersionError
 from .worker import Done, run_chunk
 
 if TYPE_CHECKING:
@@ -36,20 +35,21 @@ PATIENCE = 30.0
 SLOW = 4.0
 """That many times the slowest chunk so far is too long."""
 
-SILENT = 5.0
-"""Seconds without a sign of life after which a worker counts as hanging."""
-
 ALONE = 120.0
 """Seconds to wait for a worker while there is none."""
 
 CONNECT = 10.0
 """Seconds to wait for an answer of the scheduler."""
 
-ANSWER = 30.0
-"""Seconds to wait for the workers to say what they are."""
+RECOUNT = 5.0
+"""Seconds after which the workers are counted again, and new ones asked what they are."""
 
 LOST = 2
 """Results of one chunk that workers have, and that never arrive, before the run ends."""
+
+
+# What a worker may raise that looks for something in another lrrspm than the run's.
+_OF_OTHER_VERSIONS = (ImportError, AttributeError, TypeError, pickle.UnpicklingError)
 
 
 class _Chunk:
@@ -89,14 +89,14 @@ class Cluster(Executor):
             raise ClusterError("the Dask client is closed; set engine to one that is open")
         self._client = client
         self._name = str(client.scheduler.address) if client.scheduler else "the scheduler"
-        self._expected = identity(makers())
-        self._threads, self._counted = 0, 0.0
+        self._members = Members(client, self._name)
+        self._threads, self._counted = 0, -math.inf
         self._slowest = 0.0
         self._direct = bool(getattr(client, "direct_to_workers", False))
         self._detour = False  # by way of the scheduler
-        self._check_scheduler()
+        self._members.check_scheduler()
         self._wait_for_workers()
-        self._check_workers()
+        self._members.check_workers(self._members.well())
 
     def submit(self, function: Callable[..., R], /, *args: Any, **named: Any) -> Any:
         """Compute something else on a worker; returns a future of Dask."""
@@ -104,7 +104,7 @@ class Cluster(Executor):
 
     def everywhere(self, function: Callable[..., R], *args: Any) -> list[R]:
         """Call a function on every worker that shows signs of life."""
-        return list(self._ask(function, *args).values())
+        return list(self._members.ask(self._members.well(), function, *args).values())
 
     def map_chunks(
         self,
@@ -129,7 +129,9 @@ class Cluster(Executor):
         place, size = 0, first
 
         def start(chunk: Sequence[T]) -> Future[Any]:
-            return self._submit(run_chunk, self._expected, function, common, chunk, workers=where)
+            return self._submit(
+                run_chunk, self._members.expected, function, common, chunk, workers=where
+            )
 
         try:
             while place < len(items) or waiting:
@@ -162,52 +164,12 @@ class Cluster(Executor):
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             return self._client.submit(function, *arguments, pure=False, **options)
 
-    def _ask(self, function: Callable[..., R], *args: Any) -> dict[str, R]:
-        """Call a function on every worker that shows signs of life; returns answers by address.
-
-        Not by ``client.run`` alone, which waits for a worker that hangs without an end.
-        """
-        well = sorted(self._well(self._workers()))
-        answers: Queue[dict[str, R] | BaseException] = Queue()
-
-        def ask() -> None:
-            try:
-                answers.put(self._client.run(function, *args, workers=well))
-            except BaseException as error:
-                answers.put(error)
-
-        Thread(target=ask, daemon=True).start()
-        try:
-            found = answers.get(timeout=ANSWER)
-        except Empty:
-            raise ClusterError(
-                f"{self._name}: a worker has not answered for {ANSWER:.0f} seconds; restart "
-                f"those that hang, of: {', '.join(well)}"
-            ) from None
-        if isinstance(found, BaseException):
-            raise found
-        return found
-
-    @staticmethod
-    def _well(workers: dict[str, Any]) -> set[str]:
-        """Return the workers that have not fallen silent."""
-        latest = max((one["last_seen"] for one in workers.values()), default=0.0)
-        silent = max(SILENT, len(workers) / 25)  # the more there are, the less often they report
-        return {w for w, one in workers.items() if latest - one["last_seen"] < silent}
-
-    def _workers(self) -> dict[str, Any]:
-        """Return what the scheduler knows of each worker; some versions list five unless asked."""
-        try:
-            info = self._client.scheduler_info(n_workers=-1)
-        except TypeError:  # of a version that always lists all
-            info = self._client.scheduler_info()
-        workers: dict[str, Any] = info["workers"]
-        return workers
-
     def _count(self) -> int:
         """Return the workers' threads, asked for again every few seconds."""
-        if time.monotonic() - self._counted > 5:
-            self._threads = max(1, sum(self._client.nthreads().values()))
+        if time.monotonic() - self._counted > RECOUNT:
+            threads = self._client.nthreads()
+            self._threads = max(1, sum(threads.values()))
+            self._members.check_new(set(threads))
             self._counted = time.monotonic()
         return self._threads
 
@@ -226,7 +188,7 @@ class Cluster(Executor):
                         finished = wait(futures, timeout=step, return_when="FIRST_COMPLETED").done
             except TimeoutError:
                 now = time.monotonic()
-                if not self._workers():
+                if not self._members.all():
                     alone = alone or now
                     if now - alone > ALONE:
                         raise ClusterError(
@@ -294,7 +256,7 @@ class Cluster(Executor):
     def _is_held_well(self, future: Future[Any]) -> bool:
         """True if a worker that shows signs of life has the result."""
         holders = self._client.who_has([future]).get(future.key, ())
-        return not self._well(self._workers()).isdisjoint(holders)
+        return not self._members.well().isdisjoint(holders)
 
     def _unreached(self, chunk: _Chunk) -> ClusterError:
         return ClusterError(
@@ -313,8 +275,8 @@ class Cluster(Executor):
 
         The first one; if a worker has fallen silent, all that may wait for it.
         """
-        workers = self._workers()
-        well = self._well(workers)
+        workers = self._members.all()
+        well = self._members.well(workers)
         first = waiting[0]
         keys = {future.key for future in first.futures}
         own = {w for w, theirs in self._client.processing().items() if keys & set(theirs)}
@@ -335,16 +297,21 @@ class Cluster(Executor):
         """Return an error of Dask as one that says what to do; others as they are."""
         from distributed import CancelledError, KilledWorker
 
+        if isinstance(error, CancelledError):
+            return ClusterError(f"{self._name}: lost the scheduler; start it and run again")
+        if isinstance(error, (KilledWorker, *_OF_OTHER_VERSIONS)):
+            try:
+                self._members.check_workers(self._members.well())
+            except VersionError as other:
+                return other
+            except OSError:  # the error at hand says more
+                pass
         if isinstance(error, KilledWorker):
             return ClusterError(
                 f"{self._name}: every worker that computed {_extent(chunk)} died, most likely "
                 "because they ran out of memory; start workers with fewer threads or a higher "
                 "--memory-limit"
             )
-        if isinstance(error, CancelledError):
-            return ClusterError(f"{self._name}: lost the scheduler; start it and run again")
-        if isinstance(error, (ImportError, AttributeError, pickle.UnpicklingError)):
-            self._check_workers()  # one that came later may be of another version
         return error
 
     def _wait_for_workers(self) -> None:
@@ -354,26 +321,6 @@ class Cluster(Executor):
             raise ClusterError(
                 f"{self._name}: has no workers; start some with: dask worker {self._name}"
             ) from None
-
-    def _check_scheduler(self) -> None:
-        """Refuse a scheduler with another lrrspm, or with none: it unpickles what tasks are."""
-        check_answer(self._expected, self._client.run_on_scheduler(question()), "the scheduler")
-
-    def _check_workers(self) -> None:
-        """Refuse workers with another lrrspm, and warn of those with another processor."""
-        ours = makers()
-        different: dict[str, str] = {}
-        for address, theirs in self._ask(question()).items():
-            check_answer(self._expected, theirs, f"worker {address}")
-            for name, value in ours.items():
-                if theirs.get(name) != value:
-                    different[name] = f"{name} {theirs.get(name)!s:.60} on {address}"
-        if different:
-            warnings.warn(
-                "workers differ from this machine, so the last bits of results may too: "
-                + "; ".join(different.values()),
-                stacklevel=2,
-            )
 
 
 def _extent(chunk: _Chunk) -> str:

@@ -38,13 +38,16 @@ def identity(found: dict[str, str]) -> tuple[str, str]:
     return found["lrrspm"], found["sources"]
 
 
-def check_answer(expected: tuple[str, str], found: dict[str, str] | str, who: str) -> None:
-    """Raise VersionError for an answer to the question that tells of another lrrspm."""
+def check_answer(
+    expected: tuple[str, str], found: dict[str, str] | str, who: str
+) -> dict[str, str]:
+    """Return an answer to the question; VersionError if it tells of another lrrspm."""
     if isinstance(found, str):
         raise VersionError(
             f"{who} {found}, this run lrrspm {expected[0]}; install one version on all machines"
         )
     check_identity(expected, found, who)
+    return found
 
 
 def check_identity(expected: tuple[str, str], found: dict[str, str], who: str) -> None:
