@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
 from lrrspm._support.shards import Shard
 
 HERE = Path(__file__).resolve().parents[2]
@@ -68,6 +70,16 @@ class Cluster:
         self.workers += new
         self.wait_for_workers(sum(worker.poll() is None for worker in self.workers))
         return new
+
+    def start_nanny(self, memory: str) -> Process:
+        """Start a worker as the documents have it: a nanny restarts it, and limits its memory."""
+        nanny = self._start(
+            "worker", self.address, "--nworkers=1", "--nthreads=1", f"--memory-limit={memory}",
+            "--host=127.0.0.1", "--no-dashboard",
+        )  # fmt: skip
+        self.workers.append(nanny)
+        self.wait_for_workers(len(self.workers))
+        return nanny
 
     def wait_for_workers(self, count: int) -> None:
         from distributed import Client
@@ -139,6 +151,13 @@ def die(chunk):
 
 def take_all_memory(chunk):
     raise MemoryError
+
+
+def fill_memory(count, chunk):
+    """Hold many numbers long enough for a nanny to notice."""
+    numbers = np.ones(count)
+    time.sleep(10)
+    return [numbers[0] for _ in chunk]
 
 
 def die_at_a_shard(token):
