@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import time
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 from lrrspm import LRREncoder, find_images, load_model
+from lrrspm._support.stages import Stages
 from lrrspm.cache import FeatureStore, StoreError, clear, contents
-from lrrspm.cache.shelf import SHARD, Form
+from lrrspm.cache.shelf import SHARD, Form, Shelf
 from lrrspm.cli import app
 from lrrspm.evaluation import evaluate
 from lrrspm.images import read_pixels
+from lrrspm.pipeline import open_engine
+from lrrspm.pipeline.streaming import stream_vectors, whole
 from tests.cache.stores import classifier, counts, model_bytes, shards, small
 from tests.conftest import replace_reader
 
@@ -111,6 +115,36 @@ def test_shards_that_vanish(tmp_path):
     late.put("a", np.zeros(3))
     late.flush()
     assert dict(store.shelf("vectors", {"x": 1}, ANY).fetch("ab"))["a"].tolist() == [0, 0, 0]
+
+
+def test_a_shelf_is_not_listed_for_each_block(tmp_path, monkeypatch):
+    """Listing takes the longer, the more there is: a long run would spend its time on it."""
+    listed = []
+
+    def list_slowly(self):
+        listed.append(self)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(Shelf, "look_again", list_slowly)
+    store = FeatureStore(tmp_path)
+    for _ in range(20):
+        store.shelf("vectors", {"x": 1}, ANY)
+    assert len(listed) == 1
+    store.shelf("vectors", {"x": 2}, ANY)
+    assert len(listed) == 2
+
+
+@pytest.mark.parametrize(("known", "left"), [(100, 36), (4, 0)])
+def test_digests_of_many_files_are_dropped(
+    model_path, image_folder, tmp_path, monkeypatch, known, left
+):
+    monkeypatch.setattr("lrrspm.pipeline.streaming._KNOWN", known)
+    model, store = load_model(model_path), FeatureStore(tmp_path)
+    with open_engine(1) as engine:
+        images = find_images(image_folder)[0]
+        for _ in stream_vectors(whole, model.features_, images, engine, Stages(), store=store):
+            pass
+    assert len(store._digests) == left
 
 
 def test_two_writers(tmp_path):

@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import re
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +43,9 @@ _MARKER = "lrrspm-store.json"
 _MARKER_BYTES = 1000
 _SHELF_NAME = re.compile(r"[0-9a-f]{64}")
 
+
+_PAUSE = 20
+"""Times what listing a shelf took, before it is listed again."""
 
 Mapped = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """``map``, or something that does the same on threads or on other machines."""
@@ -81,6 +85,7 @@ class FeatureStore:
         self._place = None if folder is None else _claim(place_of(folder))
         self._digests: dict[str, Known] = {}
         self._shelves: dict[str, Shelf] = {}
+        self._due: dict[str, float] = {}  # when each is listed again
         self.trouble: str | None = None
         self.found: Counter[str] = Counter()
 
@@ -133,7 +138,11 @@ class FeatureStore:
         return digest is not None and known == (file_signature(image), digest)
 
     def shelf(self, kind: str, about: dict[str, Any] | None, form: Form) -> Shelf:
-        """Return the shelf for what ``about`` describes; for None one that keeps nothing."""
+        """Return the shelf for what ``about`` describes; for None one that keeps nothing.
+
+        It is listed again where that takes little of the time: each block of a long run asks
+        for its shelf, and has added to it.
+        """
 
         def count() -> None:
             self.found[kind] += 1
@@ -144,10 +153,14 @@ class FeatureStore:
         key = f"{kind}/{name}"
         if key not in self._shelves:
             self._shelves[key] = Shelf(self._place / kind / name, about, form, self._write, count)
-        try:
-            self._shelves[key].look_again()  # at new shards only, where it was opened before
-        except OSError as error:
-            self._give_up("list", error)
+        begin = time.monotonic()
+        if begin >= self._due.get(key, begin):
+            try:
+                self._shelves[key].look_again()  # at new shards only, where it was opened before
+            except OSError as error:
+                self._give_up("list", error)
+            now = time.monotonic()
+            self._due[key] = now + _PAUSE * (now - begin)
         return self._shelves[key]
 
     def forget_files(self) -> None:

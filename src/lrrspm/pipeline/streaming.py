@@ -37,6 +37,9 @@ Vectors on a device come as :class:`lrrspm._support.devices.Held`.
 """
 
 
+_KNOWN = 100_000
+"""Images whose digests may stay in memory, for another pass."""
+
 # The store of each thread of a worker; opening one takes longer, the more is in it.
 _own = threading.local()
 
@@ -125,6 +128,8 @@ def stream_vectors(
         images_here = images[start : start + size]
         yield compute_block(function, features, start, images_here, engine, part, skip, store)
         stages.add_all(part.seconds.items())
+        if store is not None and len(images) > _KNOWN:
+            store.forget_files()
 
 
 def _stream_on_device(
