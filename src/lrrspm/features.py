@@ -43,9 +43,10 @@ class SpatialPyramidFeatures(FeatureNamesMixin, TransformerMixin, ChannelParamet
     min_side : int or None
         Smaller images are enlarged to this, likewise; None enlarges none.
     n_samples : int
-        Descriptors that each channel is fitted to, the same number of random ones from
-        each training image; with a projection at most 150, or 50,000 in all. With more
-        images than that, one from each of ``n_samples`` random images.
+        About how many descriptors each channel is fitted to: the same number of random ones
+        from each training image, rounded, so up to a third more; with a projection at most
+        150, or 50,000 in all. With more images than that, one from each of ``n_samples``
+        random images.
     n_jobs : int or None
         Threads; None is 1, -1 all cores. The result has the same bits for
         any number.
