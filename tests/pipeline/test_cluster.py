@@ -17,7 +17,10 @@ import pytest
 from sklearn.base import clone
 
 from lrrspm import ImageClassifier, LRREncoder, __version__, find_images, load_model
+from lrrspm._support.shards import Shards
 from lrrspm.cache import contents, makers
+from lrrspm.encoders import learn_codebook
+from lrrspm.encoders.kmeans import kmeans
 from lrrspm.pipeline import cluster as module
 from lrrspm.pipeline import members, open_engine
 from lrrspm.pipeline.connecting import scheduler_address
@@ -312,6 +315,17 @@ def test_workers_with_other_sources_are_refused():
     expected, found = ("1.0", "a" * 64), {"lrrspm": "1.0", "sources": "b" * 64}
     with pytest.raises(VersionError, match=r"other source files of lrrspm 1\.0 \(bbbbbbbbbb\)"):
         check_identity(expected, found, "worker w")
+
+
+def test_workers_learn_a_codebook_from_shards(two, tmp_path):
+    X = np.random.default_rng(0).random((20_000, 3), np.float32)
+    with (
+        Shards(len(X), 3, np.float32, tmp_path, rows=8192) as shards,
+        open_engine(1, two.engine) as engine,
+    ):
+        shards.append(X)
+        found = kmeans(shards, 10, 0, engine.executor)
+    np.testing.assert_array_equal(found, learn_codebook(X, 10, random_state=0))
 
 
 def test_workers_that_differ_are_warned_of(two, monkeypatch):
