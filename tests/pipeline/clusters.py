@@ -160,6 +160,20 @@ def fill_memory(count, chunk):
     return [numbers[0] for _ in chunk]
 
 
+def fill_the_disk(number):
+    """Let the next writing of a shard fail half-way, with this number of an error."""
+    original = Shard._fill
+
+    def fill(shard, file, blocks):
+        if shard.columns == 1:  # the one that tries the folder out
+            return original(shard, file, blocks)
+        file.write(b"half")
+        Shard._fill = original  # type: ignore[method-assign]
+        raise OSError(number, os.strerror(number), shard.path)
+
+    Shard._fill = fill  # type: ignore[method-assign]
+
+
 def die_at_a_shard(token):
     """End the worker that is first to compute from a shard: the one that can delete the token."""
 

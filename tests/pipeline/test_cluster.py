@@ -337,7 +337,7 @@ def test_workers_that_differ_are_warned_of(two, monkeypatch):
 
 def test_no_memory(two, dask_cluster):
     with open_engine(1, two.engine) as engine:
-        with pytest.raises(MemoryError):
+        with pytest.raises(ClusterError, match=r"ran out of memory at .*memory-limit"):
             list(engine.map_chunks(take_all_memory, range(4)))
         with pytest.raises(ClusterError, match=r"memory-limit"):
             list(engine.map_chunks(die, range(1)))

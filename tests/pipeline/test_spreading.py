@@ -1,5 +1,6 @@
 """Training on more vectors than memory: workers write and read them, the driver has sums."""
 
+import errno
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
@@ -9,7 +10,7 @@ import pytest
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
 from lrrspm._support import shard
-from lrrspm._support.shards import Shard
+from lrrspm._support.shards import Shard, ShardError
 from lrrspm._support.stages import Stages
 from lrrspm.cache import FeatureStore
 from lrrspm.images import ImageError
@@ -18,7 +19,7 @@ from lrrspm.pipeline.cluster import Cluster as WorkersOfDask
 from lrrspm.pipeline.spreading import fill_shards, open_shards
 
 from .. import buckets
-from .clusters import Cluster, die_at_a_shard
+from .clusters import Cluster, die_at_a_shard, fill_the_disk
 
 pytestmark = pytest.mark.network
 
@@ -141,6 +142,27 @@ def test_workers_may_die_while_shards_are_read(two, image_folder, tmp_path):
     assert found == expected
     assert not token.exists()
     assert len(dead) == 1
+
+
+@pytest.mark.usefixtures("beyond_memory")
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_is_full_when_a_worker_writes_a_shard(two, image_folder, tmp_path, number):
+    from distributed import Client
+
+    with Client(two.address, set_as_default=False) as client:
+        client.run(fill_the_disk, number)
+    try:
+        with pytest.raises(ShardError, match=r"no room for 36 vectors.*keep the store in a folder"):
+            train(image_folder, tmp_path / "model", engine=two.engine, cache=tmp_path / "s")
+    finally:
+        for worker in list(two.workers):  # one of them would still fail
+            two.kill(worker)
+        two.start_workers(2)
+    assert list((tmp_path / "s" / ".training").iterdir()) == []
+    # What was computed is in the store.
+    expected = train(image_folder, tmp_path / "model")
+    found = train(image_folder, tmp_path / "model", engine=two.engine, cache=tmp_path / "s")
+    assert found == expected
 
 
 def test_a_folder_that_is_not_shared_is_noticed(two, tmp_path):

@@ -124,7 +124,7 @@ class Shards(Sequence[Shard]):
                 write_remote(self.planned()[0].owner, b"lrrspm", folders=2)
         except OSError as error:
             self.__exit__()
-            raise self._explained(error) from None
+            raise self.explained(error) from None
         return self
 
     def _open_to_workers(self, folder: Path) -> None:
@@ -179,7 +179,7 @@ class Shards(Sequence[Shard]):
         try:
             shard.write([self._waiting[: self._filled]])
         except OSError as error:
-            raise self._explained(error) from None
+            raise self.explained(error) from None
         self._shards.append(shard)
         self._filled = 0
         if stop == self.shape[0]:
@@ -203,7 +203,8 @@ class Shards(Sequence[Shard]):
             shard.check()
         self._shards, self._waiting = shards, self._waiting[:0].copy()
 
-    def _explained(self, error: OSError) -> OSError:
+    def explained(self, error: OSError) -> OSError:
+        """Return an error of writing vectors as one that says what to do."""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return self._full(None) if not isinstance(error, ShardError) else error
         return ShardError(
@@ -213,10 +214,12 @@ class Shards(Sequence[Shard]):
     def _full(self, free: int | None) -> ShardError:
         n, d = self.shape
         room = "" if free is None else f", and {free:,} are free"
+        in_store = self.apart and self._parent != tempfile.gettempdir()
+        larger = "keep the store in" if in_store else "set TMPDIR to"
         return ShardError(
             errno.ENOSPC,
             f"no room for {n:,} vectors of {d:,} numbers: they take {self.nbytes:,} bytes{room}; "
-            "free some space, or set TMPDIR to a folder on a larger disk",
+            f"free some space, or {larger} a folder on a larger disk",
             self._parent,
         )
 
@@ -233,7 +236,7 @@ class Shards(Sequence[Shard]):
                 while left:
                     left -= file.write(piece[:left])
         except OSError as error:
-            raise self._explained(error) from None
+            raise self.explained(error) from None
         return Beside(file.name, shape)
 
     def take(self, rows: NDArray[np.int64]) -> NDArray[Any]:

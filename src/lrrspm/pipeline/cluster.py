@@ -306,11 +306,15 @@ class Cluster(Executor):
                 return other
             except OSError:  # the error at hand says more
                 pass
+        remedy = "start workers with fewer threads or a higher --memory-limit"
+        if isinstance(error, MemoryError):
+            return ClusterError(
+                f"{self._name}: a worker ran out of memory at {_extent(chunk)}; {remedy}"
+            )
         if isinstance(error, KilledWorker):
             return ClusterError(
                 f"{self._name}: every worker that computed {_extent(chunk)} died, most likely "
-                "because they ran out of memory; start workers with fewer threads or a higher "
-                "--memory-limit"
+                f"because they ran out of memory; {remedy}"
             )
         return error
 

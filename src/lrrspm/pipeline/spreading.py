@@ -5,6 +5,7 @@ The driver has the list of files, sums and scores, and never the vectors.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import warnings
@@ -113,7 +114,7 @@ def fill_shards(
     asked = [(shard, images[shard.start : shard.stop]) for shard in shards.planned()]
     found = engine.map_chunks(write_shards, asked, features, skip, store.folder, first=1, most=1)
     done, seconds, skipped, told = 0, 0.0, dict[int, str](), set[str]()
-    for part in found:
+    for part in _written(found, shards):
         done += part.images
         seconds += part.seconds
         skipped |= part.skipped
@@ -125,6 +126,16 @@ def fill_shards(
     if not skipped:
         shards.adopt()
     return Streamed([], skipped, seconds, 0.0)
+
+
+def _written(found: Iterator[Written], shards: Shards) -> Iterator[Written]:
+    """Yield what workers wrote; a full disk of theirs is explained as one of ours."""
+    try:
+        yield from found
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise shards.explained(error) from None
+        raise
 
 
 def write_shards(
