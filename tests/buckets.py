@@ -8,6 +8,8 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
+from lrrspm._support import remote
+
 ROOT = "LRRSPM_TEST_BUCKET"
 
 
@@ -21,6 +23,21 @@ class Bucket(LocalFileSystem):
         if path.startswith("bucket://"):
             path = os.path.join(os.environ[ROOT], path.removeprefix("bucket://"))
         return super()._strip_protocol(path)
+
+    # Reads that are answered with 503, of each file whose path holds this, in this process.
+    failures = 0
+    where = ""
+    asked: dict[str, int] = {}  # noqa: RUF012
+
+    def _ask(self, path):
+        count = self.asked[path] = self.asked.get(path, 0) + 1
+        if self.where in path and count <= self.failures:
+            raise OSError("503 Slow Down")
+
+    def open(self, path, mode="rb", *given, **named):
+        if mode == "rb":
+            self._ask(path)
+        return super().open(path, mode, *given, **named)
 
     def pipe_file(self, path, value, **named):
         place = Path(self._strip_protocol(path))
@@ -62,3 +79,12 @@ def serve(root):
     """Make the store of a folder known to this process."""
     os.environ[ROOT] = str(root)
     fsspec.register_implementation("bucket", Bucket, clobber=True)
+
+
+def fail(failures, where=""):
+    """Answer reads with 503, that often per file; returns how often each was asked for so far."""
+    asked = dict(Bucket.asked)
+    Bucket.failures, Bucket.where = failures, where
+    Bucket.asked.clear()
+    remote.PAUSE = 0.0
+    return asked

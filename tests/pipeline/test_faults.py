@@ -1,0 +1,130 @@
+"""What may go wrong while Dask workers predict: files vanish, stores refuse, the driver dies."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from lrrspm._support import remote
+from lrrspm.cli import app
+
+from .. import buckets
+from .clusters import Cluster
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.network
+
+MANY = 6000
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        cluster.start_workers(2)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="module")
+def many(image_folder, tmp_path_factory):
+    """A folder with links to images: six blocks, of which workers compute two at a time."""
+    folder = tmp_path_factory.mktemp("many")
+    images = sorted(image_folder.glob("*/*.png"))
+    for number in range(MANY):
+        (folder / f"{number:05}.png").symlink_to(images[number % len(images)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(model_path, many, tmp_path_factory):
+    """Rows of threads."""
+    rows = tmp_path_factory.mktemp("rows") / "rows.csv"
+    run("predict", model_path, many, "-o", rows)
+    return rows.read_bytes()
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def start(two, model_path, many, rows, written):
+    """Start a prediction; return it and its command when that many bytes are written."""
+    command = [
+        sys.executable, "-m", "lrrspm", "predict", model_path, many, "-o", rows,
+        "--engine", two.engine,
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    part = f".{rows.name}.*.part"
+    while not any(file.stat().st_size >= written for file in rows.parent.glob(part)):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.01)
+    assert not rows.exists()
+    return process, command
+
+
+def test_a_file_that_vanishes_during_the_run(two, model_path, many, expected, tmp_path):
+    last = many / f"{MANY - 1:05}.png"
+    target = last.readlink()
+    process, _ = start(two, model_path, many, tmp_path / "rows.csv", written=1)
+    last.unlink()
+    try:
+        _, said = process.communicate(timeout=120)
+    finally:
+        last.symlink_to(target)
+    assert process.returncode == 3, said
+    lines, all_lines = (tmp_path / "rows.csv").read_bytes().splitlines(), expected.splitlines()
+    assert lines[:-1] == all_lines[:-1]
+    assert str(last).encode() in lines[-1]
+    assert b"no such file" in lines[-1]
+
+
+def test_a_killed_driver_resumes(two, model_path, many, expected, tmp_path):
+    rows = tmp_path / "rows.csv"
+    process, command = start(two, model_path, many, rows, written=10_000)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not rows.exists()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "resuming after" in done.stderr
+    assert rows.read_bytes() == expected
+
+
+@pytest.fixture
+def flaky(two, image_folder, tmp_path, monkeypatch):
+    """A bucket with images, and a client that tells workers how often it refuses them."""
+    monkeypatch.setenv(buckets.ROOT, "")
+    buckets.serve(tmp_path / "bucket")
+    shutil.copytree(image_folder / "dots", tmp_path / "bucket" / "images")
+    with distributed.Client(two.address, set_as_default=False) as client:
+        client.run(buckets.serve, tmp_path / "bucket")
+        yield client
+        client.run(buckets.fail, 0)
+
+
+def test_answers_of_503_to_a_worker(two, model_path, flaky, tmp_path):
+    def predict(*more, code=0):
+        run("predict", model_path, "bucket://images", "-o", tmp_path / "rows.csv", *more, code=code)
+        rows = (tmp_path / "rows.csv").read_bytes()
+        (tmp_path / "rows.csv").unlink()
+        return rows.splitlines()
+
+    rows = predict()
+    flaky.run(buckets.fail, remote.TRIES - 1)
+    assert predict("--engine", two.engine) == rows
+    asked = flaky.run(buckets.fail, 10**9, "/05.png").values()
+    counts = [count for of_worker in asked for count in of_worker.values()]
+    assert counts == [remote.TRIES] * 12
+    found = predict("--engine", two.engine, code=3)
+    assert [row for row in found if b"05.png" not in row] == [
+        row for row in rows if b"05.png" not in row
+    ]
+    (bad,) = [row for row in found if b"05.png" in row]
+    assert b"503" in bad
