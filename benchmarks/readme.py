@@ -297,6 +297,15 @@ def plan_table() -> str:
     rows = (
         ("stage", "bytes", "time on 1000 cores", "breaks first"),
         ("---",) * 4,
+        ("listing the images", "a million requests of 1000 names; paths of 200 GB",
+         "28 hours on the driver, at 0.1 seconds per request",
+         "time, then the driver's memory; list ten million at a time, on several machines"),
+        ("digests, with `--cache`", "100 TB, read before the images are; names of 150 bytes in "
+         "the driver and in each worker", "as for reading",
+         "the workers' memory, at 150 GB each; predict without `--cache`"),
+        ("near copies (`train`, `evaluate`, `audit`)", "0.9 kB per image: 900 GB",
+         "on the driver; grows faster than the number of images, more slowly than its square",
+         "the driver's memory, before ten million; use `--no-near-copies`"),
         ("reading the files", "100 TB", "2.2 hours at 12.5 GB/s (100 Gbit/s)",
          "the network of one store; use several"),
         ("codebook: a sample", "200,000 descriptors",
@@ -311,8 +320,11 @@ def plan_table() -> str:
          f"{1e3 * scheduler:.1f} ms of scheduler per task: {' to '.join(scheduling)} hours",
          "the scheduler, at about 1000 cores; raise `SECONDS` in `pipeline/cluster.py` to 20, "
          "or use one scheduler per ten million images"),
-        ("training on all", "each pass reads 21.5 TB", "as for reading, per pass of the solver",
-         "time: tens to hundreds of passes; train on a sample of a million, and predict the rest"),
+        ("training on all, with 15 classes", "each pass reads 21.5 TB; 60 GB of scores go through "
+         "the driver, whose disk takes 72 bytes per image and class: 1.1 TB",
+         "as for reading, per pass of the solver: tens to hundreds",
+         "the driver's memory, at 200 GB of paths; then its disk; then time. Train on a sample of "
+         "a million, and predict the rest"),
     )  # fmt: skip
     constants = (
         f"Constants: {rates['fast']:.0f} and {rates['balanced']:.0f} images per second for `fast` "
