@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +37,26 @@ def running(folder):
         assert process.stdout.readline() == b"ready\n"
         yield process
         process.kill()
+
+
+def test_a_folder_that_a_worker_is_late_to_write_into_is_found_again(tmp_path, monkeypatch):
+    original = os.rmdir
+    late: list[Path] = []
+
+    def write_first(path, *given, **named):
+        if not late:
+            (folder,) = tmp_path.iterdir()
+            late.append(folder / "000000.vectors")
+            late[0].write_bytes(b"late")
+        original(path, *given, **named)
+
+    monkeypatch.setattr(os, "rmdir", write_first)
+    with Shards(1, 1, np.float32, tmp_path) as shards:
+        shards.append(np.ones((1, 1), np.float32))
+    assert late[0].exists()
+    with Shards(1, 1, np.float32, tmp_path):
+        assert not late[0].parent.exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_next_run_deletes_what_a_killed_one_left(tmp_path):

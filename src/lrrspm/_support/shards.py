@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from .leftovers import own, sweep
+from .leftovers import delete, own, sweep
 from .remote import delete_remote, is_remote, write_remote
 from .shard import Shard, ShardError, check_rows, rows_in
 
@@ -136,7 +136,7 @@ class Shards(Sequence[Shard]):
         if self._lock is not None:
             self._lock.close()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            delete(self._folder)
         if self._remote and self._name is not None:
             planned = self.planned()
             # The owner first: who writes a shard later does not find it, and deletes the shard.

@@ -27,7 +27,7 @@ import numpy as np
 
 from .. import __version__
 from .._support.files import file_digest, file_signature, write_atomically
-from .._support.leftovers import abandoned
+from .._support.leftovers import OWNER, abandoned
 from .._support.shards import PREFIX
 from .._support.stages import Stages
 from .keys import FORMAT, digest_array, hash_of
@@ -258,7 +258,9 @@ def _left(root: Place) -> Iterator[tuple[Place, dict[str, int]]]:
     else:
         names = [name for name in training.folders() if name.startswith(PREFIX)]
     for name in names:
-        yield training / name, (training / name).files()
+        files = (training / name).files()
+        # The owner's file last: a folder that cannot be emptied is found again.
+        yield training / name, dict(sorted(files.items(), key=lambda file: file[0] == OWNER))
 
 
 def _shelves(root: Place) -> list[tuple[str, str]]:
