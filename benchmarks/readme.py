@@ -301,7 +301,7 @@ def plan_table() -> str:
          "28 hours on the driver, at 0.1 seconds per request",
          "time, then the driver's memory; list ten million at a time, on several machines"),
         ("digests, with `--cache`", "100 TB, read before the images are; names of 150 bytes in "
-         "the driver and in each worker", "as for reading",
+         "each worker", "as for reading",
          "the workers' memory, at 150 GB each; predict without `--cache`"),
         ("near copies (`train`, `evaluate`, `audit`)", "0.9 kB per image: 900 GB",
          "on the driver; grows faster than the number of images, more slowly than its square",
