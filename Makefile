@@ -22,7 +22,7 @@ test-torch: $(VENV)/test
 	$(BIN)/python -m pip install -q --disable-pip-version-check '$(TORCH)'
 	$(BIN)/python -c 'import triton' 2>/dev/null || \
 		$(BIN)/python -m pip install -q --disable-pip-version-check '$(TRITON)'
-	$(BIN)/pytest tests/gpu
+	$(BIN)/pytest tests/gpu tests/pipeline/test_devices.py
 
 # The oldest versions that pyproject.toml allows. Newer packages that these need may warn of what
 # they will drop, and old versions of Starlette leave files to the garbage collector.

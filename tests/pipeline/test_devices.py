@@ -96,6 +96,32 @@ def test_closing_stops_the_reading(error):
     assert not reading_threads()
 
 
+def test_a_second_cancel_while_the_thread_still_reads(monkeypatch):
+    """It arrives as what it is, although the generator of outcomes is still running."""
+    begun, go = threading.Event(), threading.Event()
+
+    def wait(number):
+        if number == 6:
+            begun.set()
+            go.wait(10)
+
+    threads = []
+
+    def interrupted(thread, wait=True):
+        threads.append(thread)
+        raise KeyboardInterrupt
+
+    batches = devices._read_ahead(outcomes(20, wait), 4)
+    next(batches)
+    assert begun.wait(10)
+    with monkeypatch.context() as patch:
+        patch.setattr(devices.ThreadPoolExecutor, "shutdown", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            batches.close()
+    go.set()
+    threads[0].shutdown()
+
+
 @pytest.mark.parametrize("way", ["matrix", "stream"])
 def test_a_cancelled_run_leaves_no_thread(way, image_folder, monkeypatch):
     """As Ctrl-C in the midst of the work; the traceback still holds what was under way."""

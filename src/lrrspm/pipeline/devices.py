@@ -120,14 +120,17 @@ def _read_ahead(
     """
     stopped = threading.Event()
     batches = _batched(outcomes, most, stopped)
-    with closing(outcomes), ThreadPoolExecutor(1, "lrrspm-reading") as thread:
-        try:
+    thread = ThreadPoolExecutor(1, "lrrspm-reading")
+    try:
+        following = thread.submit(next, batches, None)
+        while (batch := following.result()) is not None:
             following = thread.submit(next, batches, None)
-            while (batch := following.result()) is not None:
-                following = thread.submit(next, batches, None)
-                yield batch
-        finally:
-            stopped.set()
+            yield batch
+    finally:
+        stopped.set()
+        # A second Ctrl-C ends the wait; the outcomes are still the thread's then.
+        thread.shutdown()
+        outcomes.close()
 
 
 def _batched(
