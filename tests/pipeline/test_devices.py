@@ -3,6 +3,7 @@
 import threading
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_a_second_cancel_while_the_thread_still_reads(monkeypatch):
     next(batches)
     assert begun.wait(10)
     with monkeypatch.context() as patch:
-        patch.setattr(devices.ThreadPoolExecutor, "shutdown", interrupted)
+        patch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
         with pytest.raises(KeyboardInterrupt):
             batches.close()
     go.set()
