@@ -355,7 +355,7 @@ class ImageClassifier(GrowingMixin, ClassifierMixin, ChannelParameters, BaseEsti
         Not if an encoder learned from the labels: no machine is without the image then.
         Vectors of a linear machine may be in shards, whose ``progress`` is told.
         """
-        if any(channel.encoder.uses_labels for channel in self.features_.channels_):
+        if any(channel.encoder.uses_labels for channel in self.new_channels()):
             folds = None
         self.svm_: SVM = self.new_svm()
         self.temperature_: float | None = None
