@@ -70,8 +70,11 @@ def test_a_pipe_is_not_read_as_csv(tmp_path):
 
 def test_files_that_are_not_csv(tmp_path):
     make(tmp_path, "1.png")
-    with pytest.raises(ValueError, match="neither a folder of class folders nor a CSV"):
+    with pytest.raises(ValueError, match=r"1\.png: an image; give the folder"):
         find_images(tmp_path / "1.png")
+    (tmp_path / "1.dat").write_bytes(b"a\0b")
+    with pytest.raises(ValueError, match="neither a folder of class folders nor a CSV"):
+        find_images(tmp_path / "1.dat")
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(ValueError, match="no path,label rows"):
         find_images(tmp_path / "empty.csv")

@@ -45,6 +45,18 @@ _UsageError: Any = typer.BadParameter.__base__
 _ClickError: Any = _UsageError.__base__
 
 
+# What typer says of values that it cannot take, in our words.
+_REWORDED = (
+    (r"Value error, ", ""),
+    (r"Input should be a valid number.*", "expected a number"),
+    (r"Input should be a valid integer.*", "expected a whole number"),
+    (r"Input should be greater than or equal to (\S+)", r"must be at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"must be at most \1"),
+    (r"Input should be greater than (\S+)", r"must be above \1"),
+    (r"Input should be less than (\S+)", r"must be below \1"),
+)
+
+
 class _ShortHelp:
     """Help without the types of arguments and flags, and without braces in the usage line."""
 
@@ -58,6 +70,12 @@ class _ShortHelp:
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces: list[str] = super().collect_usage_pieces(ctx)  # type: ignore[misc]
         return [re.sub(r"^\{(.*)\}(\.\.\.)?$", r"\1", piece) for piece in pieces]
+
+
+def _reworded(message: str) -> str:
+    for pattern, words in _REWORDED:
+        message = re.sub(pattern, words, message)
+    return message
 
 
 def _no_type(ctx: Any) -> None:
@@ -87,7 +105,7 @@ class _Group(_ShortHelp, TyperGroup):
         try:
             code = super().main(*args, **extra, standalone_mode=False)  # type: ignore[misc]
         except _ClickError as error:
-            message = error.format_message()
+            message = _reworded(error.format_message())
             if message:  # a call without arguments has printed the help instead
                 print(f"error: {printable(message)}", file=sys.stderr)
                 if isinstance(error, _UsageError) and error.ctx is not None:

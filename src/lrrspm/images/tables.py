@@ -103,6 +103,8 @@ def _lines(table: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each row that is not blank."""
     with table.open("rb") as start:  # not a text file at all, most likely
         before, nul, _ = start.read(4096).partition(b"\0")
+    if nul and table.suffix.lower() in config.IMAGE_SUFFIXES:
+        raise ValueError(f"{table}: an image; give the folder that has one folder per class")
     if nul:
         line = before.count(b"\n") + 1
         raise ValueError(f"{table}, line {line}: a NUL character; {_WRONG}")
