@@ -1,6 +1,10 @@
 """Engines: threads, processes or none compute the same bits."""
 
 import multiprocessing
+import signal
+import sys
+import threading
+import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 
 import numpy as np
@@ -20,7 +24,7 @@ from lrrspm import (
 from lrrspm._support.stages import Stages
 from lrrspm.images import ImageError
 from lrrspm.pipeline import Engine, encode_images, fit_features, open_engine
-from lrrspm.pipeline.engines import CHUNK
+from lrrspm.pipeline.engines import CHUNK, _AloneContext, _processes
 
 from .clusters import die
 
@@ -113,3 +117,20 @@ def test_chunks(count, largest):
     assert max(recording.sizes) == largest
     assert sum(recording.sizes) == count
     assert list(Engine(None, None).map_chunks(list, range(count))) == list(range(count))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends no signals to threads")
+def test_processes_that_still_start_are_waited_for_when_interrupted():
+    """Left alone, they would print tracebacks after the run."""
+
+    main = threading.main_thread().ident
+    others = multiprocessing.active_children()
+
+    def work():
+        with _processes(2, _AloneContext()):
+            threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
+        time.sleep(10)  # the interrupt may come after processes that start quickly
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert set(multiprocessing.active_children()) <= set(others)

@@ -161,7 +161,8 @@ def _patterns(
     """Read the pattern of each image, or take it from a store."""
     about = {"what": "brightness patterns", "version": 1} if store.active else None
     shelf = store.shelf("patterns", about, Form(("F32",), (range(0, STEPS + CELLS + 1),)))
-    with open_engine(n_jobs, engine) as opened:
+    # Threads do this, also beside processes, which need not start for it.
+    with open_engine(n_jobs, None if engine == "processes" else engine) as opened:
         digests = store.digests(paths, opened.map_each)
         kept = dict(shelf.fetch(digests))
         new = [i for i, digest in enumerate(digests) if digest not in kept]

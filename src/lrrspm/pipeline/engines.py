@@ -297,4 +297,6 @@ def _processes(
             starter.submit(_start, pool, count).result()
         yield pool
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        # Likewise: a process that is left alone while it starts would print a traceback.
+        with ThreadPoolExecutor(1) as ender:
+            ender.submit(pool.shutdown, wait=True, cancel_futures=True).result()
