@@ -1,6 +1,5 @@
 """Dask: real schedulers and workers, as processes on this machine, and what may go wrong there."""
 
-import asyncio
 import hashlib
 import os
 import signal
@@ -167,28 +166,6 @@ def test_a_worker_that_hangs_from_the_start_is_left_out(two, tmp_path, monkeypat
     finally:
         two.kill(stopped)
     assert found == [number * number for number in range(6)]
-
-
-async def unreachable(*arguments, **named):
-    """Wait as for a machine behind a firewall, which answers nothing."""
-    await asyncio.sleep(600)
-
-
-def test_results_come_through_the_scheduler_where_workers_cannot_be_reached(
-    two, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(module, "PATIENCE", 1.0)
-    monkeypatch.setattr("distributed.client.gather_from_workers", unreachable)
-    notes = tmp_path / "notes"
-    with open_engine(1, two.engine) as engine:
-        with pytest.warns(UserWarning, match="through the scheduler") as said:
-            found = list(engine.map_chunks(square, range(40), str(notes), 0.0))
-        assert len(said) == 1
-        client: Any = getattr(engine.executor, "_client")  # noqa: B009
-        monkeypatch.setattr(client.scheduler, "gather", unreachable)
-        with pytest.raises(ClusterError, match="must reach the workers' ports"):
-            list(engine.map_chunks(square, range(40), str(notes), 0.0))
-    assert found == [number * number for number in range(40)]
 
 
 def test_workers_that_do_not_answer_end_the_run(two, monkeypatch):

@@ -180,7 +180,9 @@ def main(task, source, target):
     if task == "train":
         train(source, Path(target), engine)
         return
-    cluster.PATIENCE, members.SILENT = 2.0, 2.0
+    # Not so short that busy cores count as hanging; and longer than CONNECT, as by default, so
+    # Dask gives up connecting first.
+    cluster.PATIENCE, members.SILENT = 2 * cluster.CONNECT, 10.0
     with open_engine(1, engine) as opened:
         found = list(opened.map_chunks(square, range(60), source, 0.2, first=1, most=2))
     Path(target).write_text("\n".join(map(str, found)))
