@@ -77,3 +77,23 @@ def test_dask_goes_through_the_scheduler_by_itself(two, tmp_path, monkeypatch, r
     assert found == SQUARES
     assert detours(recwarn) == (not reached)
     assert reached or len(tried) == 2  # by Dask, and to make sure
+
+
+def test_a_result_that_is_lost_while_it_is_fetched(two, tmp_path, monkeypatch):
+    """Dask has reset the future, which then is neither finished nor an error."""
+    monkeypatch.setattr(module, "PATIENCE", 0.4)
+    fetch: Any = getattr(module.Cluster, "_fetch")  # noqa: B009
+    lost: list[Any] = []
+
+    def lose(self, future, chunk):
+        if lost:
+            return fetch(self, future, chunk)
+        lost.append(future)
+        future._state.reset()
+        raise TimeoutError
+
+    monkeypatch.setattr(module.Cluster, "_fetch", lose)
+    with open_engine(1, two.engine) as engine:
+        found = list(engine.map_chunks(square, range(40), str(tmp_path / "notes"), 0.0))
+    assert found == SQUARES
+    assert lost

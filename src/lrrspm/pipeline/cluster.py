@@ -204,8 +204,9 @@ class Cluster(Executor):
             try:
                 done = self._fetch(found, chunk)
             except BaseException as error:
-                if isinstance(error, TimeoutError) and found.status == "finished":
-                    futures.remove(found)  # its worker hangs, with the result
+                if isinstance(error, TimeoutError) and found.status != "error":
+                    if found.status == "finished":  # its worker hangs, with the result
+                        futures.remove(found)
                     if chunk.lost >= LOST:
                         chunk.cancel()
                         raise self._unreached(chunk) from None
@@ -229,7 +230,8 @@ class Cluster(Executor):
             try:
                 result = future.result(timeout=self._patience)
             except TimeoutError:
-                if future.status != "finished" or not self._is_held_well(future):
+                # Not by the future's status: Dask resets it where both ways fail.
+                if future.status == "error" or not self._is_held_well(future):
                     raise
                 if not self._direct:  # that was through the scheduler
                     chunk.lost += 1
@@ -248,7 +250,7 @@ class Cluster(Executor):
         try:
             (result,) = self._client.sync(gather, callback_timeout=self._patience)
         except TimeoutError:
-            chunk.lost += future.status == "finished" and self._is_held_well(future)
+            chunk.lost += future.status != "error" and self._is_held_well(future)
             raise
         if not self._detour:
             self._take_detour()
