@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from lrrspm.cache import makers
 from lrrspm.pipeline import cluster as module
-from lrrspm.pipeline import open_engine
-from lrrspm.pipeline.versions import ClusterError
+from lrrspm.pipeline import members, open_engine
+from lrrspm.pipeline.versions import ClusterError, VersionError
 
 from .clusters import Cluster, square
 
@@ -97,3 +98,42 @@ def test_a_result_that_is_lost_while_it_is_fetched(two, tmp_path, monkeypatch):
         found = list(engine.map_chunks(square, range(40), str(tmp_path / "notes"), 0.0))
     assert found == SQUARES
     assert lost
+
+
+def test_workers_that_the_scheduler_cannot_reach_are_refused(tmp_path):
+    cluster = Cluster(tmp_path, DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT="2s")
+    try:
+        addresses = "--listen-address=tcp://127.0.0.1:0", "--contact-address=tcp://127.0.0.1:9"
+        cluster.start_workers(1, *addresses)
+        with pytest.raises(ClusterError, match=r"cannot reach .*127\.0\.0\.1:9.*open the"):
+            open_engine(1, cluster.engine).__enter__()
+    finally:
+        cluster.close()
+
+
+class Answering:
+    """A client with a scheduler, and what its workers answer."""
+
+    def __init__(self, answers):
+        self.answers, self.left = answers, set()
+
+    def run(self, function, workers, on_error):
+        return {worker: self.answers[worker] for worker in workers}
+
+    def scheduler_info(self, **named):
+        present = self.answers.keys() - self.left
+        return {"workers": {worker: {"last_seen": 0.0} for worker in present}}
+
+
+def test_workers_that_have_left_need_not_answer():
+    client: Any = Answering({"a": makers(), "b": OSError("timed out")})
+    found = members.Members(client, "scheduler")
+    with pytest.raises(ClusterError, match=r"cannot reach b \(timed out\)"):
+        found.check_workers({"a", "b"})
+    found.check_new({"a", "b"})  # who joins does not hold up the others
+    client.left.add("b")
+    found.check_workers({"a", "b"})
+    client.left.clear()
+    client.answers["c"] = "has no lrrspm"
+    with pytest.raises(VersionError, match="worker c has no lrrspm"):  # whoever else is silent
+        found.check_workers({"a", "b", "c"})
