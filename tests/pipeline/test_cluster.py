@@ -244,14 +244,21 @@ def test_a_worker_of_another_version_that_joins_later_is_refused(two, tmp_path, 
 
 def test_an_error_of_a_worker_of_another_version_says_so(two, tmp_path, monkeypatch):
     path = another_version(tmp_path)
-    (tmp_path / "lrrspm" / "pipeline").mkdir()
-    for name, content in {"__init__": "", "worker": "def run_chunk(chunk): pass\n"}.items():
-        (tmp_path / "lrrspm" / "pipeline" / f"{name}.py").write_text(content)
+    for name, content in {
+        "pipeline/worker": "def run_chunk(chunk): pass\n",
+        "_support/shards": "class Shard: pass\n",  # else unpickling `square` ends the worker
+    }.items():
+        file = tmp_path / "lrrspm" / f"{name}.py"
+        file.parent.mkdir()
+        file.write_text(content)
+        (file.parent / "__init__.py").touch()
     path = os.pathsep.join([path, str(HERE)])
     with open_engine(1, two.engine) as engine:
+        count: Any = getattr(engine.executor, "_count")  # noqa: B009
+        count()
+        monkeypatch.setattr(module, "RECOUNT", 1e9)  # no other count finds the worker
         (worker,) = two.start_workers(1, PYTHONPATH=path)
-        try:  # between two counts of the workers
-            monkeypatch.setattr(module, "RECOUNT", 1e9)
+        try:
             with pytest.raises(VersionError, match=r"lrrspm 0\.0\.1"):
                 list(engine.map_chunks(square, range(400), str(tmp_path / "notes"), 0.05))
         finally:
