@@ -49,7 +49,11 @@ class Cluster:
             "scheduler", "--port=0", "--no-dashboard", f"--protocol={protocol}",
             f"--scheduler-file={file}", environment=environment,
         )  # fmt: skip
-        self.address = self._wait(lambda: json.loads(file.read_text())["address"])
+        try:
+            self.address = self._wait(lambda: json.loads(file.read_text())["address"])
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def scheduler_pid(self) -> int:
