@@ -49,7 +49,11 @@ class Cluster:
             "scheduler", "--port=0", "--no-dashboard", f"--protocol={protocol}",
             f"--scheduler-file={file}", environment=environment,
         )  # fmt: skip
-        self.address = self._wait(lambda: json.loads(file.read_text())["address"])
+        try:
+            self.address = self._wait(lambda: json.loads(file.read_text())["address"])
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def scheduler_pid(self) -> int:
@@ -59,11 +63,11 @@ class Cluster:
     def engine(self) -> str:
         return self.address.replace("tcp://", "dask://")
 
-    def start_workers(self, count: int, **environment: str) -> list[Process]:
+    def start_workers(self, count: int, *where: str, **environment: str) -> list[Process]:
         new = [
             self._start(
-                "worker", self.address, "--no-nanny", "--nthreads=1", "--host=127.0.0.1",
-                "--no-dashboard", environment=environment,
+                "worker", self.address, "--no-nanny", "--nthreads=1", "--no-dashboard",
+                *(where or ["--host=127.0.0.1"]), environment=environment,
             )
             for _ in range(count)
         ]  # fmt: skip

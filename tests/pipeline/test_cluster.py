@@ -1,6 +1,5 @@
 """Dask: real schedulers and workers, as processes on this machine, and what may go wrong there."""
 
-import asyncio
 import hashlib
 import os
 import signal
@@ -169,28 +168,6 @@ def test_a_worker_that_hangs_from_the_start_is_left_out(two, tmp_path, monkeypat
     assert found == [number * number for number in range(6)]
 
 
-async def unreachable(*arguments, **named):
-    """Wait as for a machine behind a firewall, which answers nothing."""
-    await asyncio.sleep(600)
-
-
-def test_results_come_through_the_scheduler_where_workers_cannot_be_reached(
-    two, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(module, "PATIENCE", 1.0)
-    monkeypatch.setattr("distributed.client.gather_from_workers", unreachable)
-    notes = tmp_path / "notes"
-    with open_engine(1, two.engine) as engine:
-        with pytest.warns(UserWarning, match="through the scheduler") as said:
-            found = list(engine.map_chunks(square, range(40), str(notes), 0.0))
-        assert len(said) == 1
-        client: Any = getattr(engine.executor, "_client")  # noqa: B009
-        monkeypatch.setattr(client.scheduler, "gather", unreachable)
-        with pytest.raises(ClusterError, match="must reach the workers' ports"):
-            list(engine.map_chunks(square, range(40), str(notes), 0.0))
-    assert found == [number * number for number in range(40)]
-
-
 def test_workers_that_do_not_answer_end_the_run(two, monkeypatch):
     stopped = list(two.workers)
     try:
@@ -267,14 +244,21 @@ def test_a_worker_of_another_version_that_joins_later_is_refused(two, tmp_path, 
 
 def test_an_error_of_a_worker_of_another_version_says_so(two, tmp_path, monkeypatch):
     path = another_version(tmp_path)
-    (tmp_path / "lrrspm" / "pipeline").mkdir()
-    for name, content in {"__init__": "", "worker": "def run_chunk(chunk): pass\n"}.items():
-        (tmp_path / "lrrspm" / "pipeline" / f"{name}.py").write_text(content)
+    for name, content in {
+        "pipeline/worker": "def run_chunk(chunk): pass\n",
+        "_support/shards": "class Shard: pass\n",  # else unpickling `square` ends the worker
+    }.items():
+        file = tmp_path / "lrrspm" / f"{name}.py"
+        file.parent.mkdir()
+        file.write_text(content)
+        (file.parent / "__init__.py").touch()
     path = os.pathsep.join([path, str(HERE)])
     with open_engine(1, two.engine) as engine:
+        count: Any = getattr(engine.executor, "_count")  # noqa: B009
+        count()
+        monkeypatch.setattr(module, "RECOUNT", 1e9)  # no other count finds the worker
         (worker,) = two.start_workers(1, PYTHONPATH=path)
-        try:  # between two counts of the workers
-            monkeypatch.setattr(module, "RECOUNT", 1e9)
+        try:
             with pytest.raises(VersionError, match=r"lrrspm 0\.0\.1"):
                 list(engine.map_chunks(square, range(400), str(tmp_path / "notes"), 0.05))
         finally:
@@ -305,7 +289,7 @@ def test_no_room_on_a_worker(two, model_path, image_folder, tmp_path):
             worker.rlimit(psutil.RLIMIT_FSIZE, (20_000, before[1]))
         with pytest.warns(UserWarning, match=r"on a worker: .*cannot write") as said:
             np.testing.assert_array_equal(model.decision_function(paths), expected)
-        assert len(said) == 1
+        assert sum("cannot write" in str(one.message) for one in said) == 1
     finally:
         for worker in workers:
             worker.rlimit(psutil.RLIMIT_FSIZE, before)

@@ -1,5 +1,6 @@
 """What may go wrong while Dask workers predict: files vanish, stores refuse, the driver dies."""
 
+import contextlib
 import shutil
 import signal
 import subprocess
@@ -55,30 +56,44 @@ def run(*arguments, code=0):
     return result
 
 
-def start(two, model_path, many, rows, written):
-    """Start a prediction; return it and its command when that many bytes are written."""
+@contextlib.contextmanager
+def started(two, model_path, many, rows, written):
+    """Start a prediction; its process and command when that many bytes are written."""
     command = [
         sys.executable, "-m", "lrrspm", "predict", model_path, many, "-o", rows,
         "--engine", two.engine,
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    part = f".{rows.name}.*.part"
-    while not any(file.stat().st_size >= written for file in rows.parent.glob(part)):
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        time.sleep(0.01)
-    assert not rows.exists()
-    return process, command
+    deadline = time.monotonic() + 120
+    with process:
+        try:
+            while size_of_part(rows) < written:
+                assert process.poll() is None, process.stderr and process.stderr.read()
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert not rows.exists()
+            yield process, command
+        finally:
+            process.kill()
+
+
+def size_of_part(rows):
+    """Return the bytes of the hidden file; 0 where there is none, or it is being renamed."""
+    try:
+        return max(file.stat().st_size for file in rows.parent.glob(f".{rows.name}.*.part"))
+    except (FileNotFoundError, ValueError):
+        return 0
 
 
 def test_a_file_that_vanishes_during_the_run(two, model_path, many, expected, tmp_path):
     last = many / f"{MANY - 1:05}.png"
     target = last.readlink()
-    process, _ = start(two, model_path, many, tmp_path / "rows.csv", written=1)
-    last.unlink()
-    try:
-        _, said = process.communicate(timeout=120)
-    finally:
-        last.symlink_to(target)
+    with started(two, model_path, many, tmp_path / "rows.csv", written=1) as (process, _):
+        last.unlink()
+        try:
+            _, said = process.communicate(timeout=120)
+        finally:
+            last.symlink_to(target)
     assert process.returncode == 3, said
     lines, all_lines = (tmp_path / "rows.csv").read_bytes().splitlines(), expected.splitlines()
     assert lines[:-1] == all_lines[:-1]
@@ -88,9 +103,9 @@ def test_a_file_that_vanishes_during_the_run(two, model_path, many, expected, tm
 
 def test_a_killed_driver_resumes(two, model_path, many, expected, tmp_path):
     rows = tmp_path / "rows.csv"
-    process, command = start(two, model_path, many, rows, written=10_000)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    with started(two, model_path, many, rows, written=10_000) as (process, command):
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
     assert not rows.exists()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "resuming after" in done.stderr

@@ -4,14 +4,17 @@ Needs Linux, the command ``ip``, and the right to make namespaces; skipped elsew
 stays between the namespaces, which have no way out.
 """
 
+import contextlib
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lrrspm import ImageClassifier, LRREncoder, find_images
@@ -31,15 +34,22 @@ def run(*command, check=True):
     return subprocess.run(command, check=check, capture_output=True, timeout=30)
 
 
+def delete(namespace):
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        run("ip", "netns", "delete", namespace, check=False)
+
+
 class Network:
     """Namespaces on a bridge, which is in a namespace itself; and processes in them."""
 
     def __init__(self, folder):
-        self.folder, self.processes, self.names = folder, [], []
+        self.folder, self.processes = folder, []
+        self._undo = contextlib.ExitStack()  # goes on where a step fails
         self._prefix = f"lrrspm{os.getpid()}"
 
     def build(self):
         """Make the bridge, and the namespace of the driver."""
+        self._sweep()
         self._bridge = self._namespace("bridge")
         self._ip(self._bridge, "link", "add", "bridge", "type", "bridge")
         self._ip(self._bridge, "link", "set", "bridge", "up")
@@ -79,20 +89,26 @@ class Network:
         )  # fmt: skip
         log.close()
         self.processes.append(process)
+        self._undo.callback(process.wait)
+        self._undo.callback(process.kill)
         return process
 
     def close(self):
-        for process in self.processes:
-            process.kill()
-            process.wait()
-        for name in self.names:
-            run("ip", "netns", "delete", name, check=False)
+        self._undo.close()
 
     def _namespace(self, name):
         full = f"{self._prefix}-{name}"
+        self._undo.callback(delete, full)
         run("ip", "netns", "add", full)
-        self.names.append(full)
         return full
+
+    @staticmethod
+    def _sweep():
+        """Delete what tests left that were killed."""
+        listed = run("ip", "netns", "list", check=False).stdout.decode()
+        for name, number in re.findall(r"^(lrrspm(\d+)-\S+)", listed, re.MULTILINE):
+            if not psutil.pid_exists(int(number)):
+                delete(name)
 
     @staticmethod
     def _ip(namespace, *command):
@@ -180,7 +196,9 @@ def main(task, source, target):
     if task == "train":
         train(source, Path(target), engine)
         return
-    cluster.PATIENCE, members.SILENT = 2.0, 2.0
+    # Not so short that busy cores count as hanging; and longer than CONNECT, as by default, so
+    # Dask gives up connecting first.
+    cluster.PATIENCE, members.SILENT = 2 * cluster.CONNECT, 10.0
     with open_engine(1, engine) as opened:
         found = list(opened.map_chunks(square, range(60), source, 0.2, first=1, most=2))
     Path(target).write_text("\n".join(map(str, found)))

@@ -45,7 +45,7 @@ _SHELF_NAME = re.compile(r"[0-9a-f]{64}")
 
 
 _PAUSE = 20
-"""Times what listing a shelf took, before it is listed again."""
+"""Times what listing a shelf again took, before the next time."""
 
 Mapped = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """``map``, or something that does the same on threads or on other machines."""
@@ -160,7 +160,8 @@ class FeatureStore:
             except OSError as error:
                 self._give_up("list", error)
             now = time.monotonic()
-            self._due[key] = now + _PAUSE * (now - begin)
+            # The first time takes longer: it reads the headers of all shards.
+            self._due[key] = now + _PAUSE * (now - begin) if key in self._due else now
         return self._shelves[key]
 
     def forget_files(self) -> None:

@@ -204,8 +204,9 @@ class Cluster(Executor):
             try:
                 done = self._fetch(found, chunk)
             except BaseException as error:
-                if isinstance(error, TimeoutError) and found.status == "finished":
-                    futures.remove(found)  # its worker hangs, with the result
+                if isinstance(error, TimeoutError) and found.status != "error":
+                    if found.status == "finished":  # its worker hangs, with the result
+                        futures.remove(found)
                     if chunk.lost >= LOST:
                         chunk.cancel()
                         raise self._unreached(chunk) from None
@@ -225,15 +226,22 @@ class Cluster(Executor):
         """
         result: Done
         if not self._detour:
+            begin = time.monotonic()
             try:
                 result = future.result(timeout=self._patience)
-                return result
             except TimeoutError:
-                if future.status != "finished" or not self._is_held_well(future):
+                # Not by the future's status: Dask resets it where both ways fail.
+                if future.status == "error" or not self._is_held_well(future):
                     raise
                 if not self._direct:  # that was through the scheduler
                     chunk.lost += 1
                     raise
+            else:
+                # Dask takes the other way itself where it cannot connect, each time anew.
+                late = time.monotonic() - begin > (self._client.rpc.timeout or 0.0) / 2
+                if self._direct and late and not self._reaches(future):
+                    self._take_detour()
+                return result
 
         async def gather() -> list[Done]:
             found: list[Done] = await self._client.gather([future], direct=False, asynchronous=True)
@@ -242,21 +250,43 @@ class Cluster(Executor):
         try:
             (result,) = self._client.sync(gather, callback_timeout=self._patience)
         except TimeoutError:
-            chunk.lost += future.status == "finished" and self._is_held_well(future)
+            chunk.lost += future.status != "error" and self._is_held_well(future)
             raise
         if not self._detour:
-            self._detour = True
-            warnings.warn(
-                f"{self._name}: a worker's port cannot be reached from here, so results come "
-                "through the scheduler, which copies them once more; open the workers' ports",
-                stacklevel=2,
-            )
+            self._take_detour()
         return result
+
+    def _take_detour(self) -> None:
+        """Fetch results through the scheduler from now on."""
+        self._detour = True
+        warnings.warn(
+            f"{self._name}: a worker's port cannot be reached from here, so results come "
+            "through the scheduler, which copies them once more; open the workers' ports",
+            stacklevel=3,
+        )
+
+    def _holders(self, future: Future[Any]) -> Sequence[str]:
+        """Return the workers that have a result."""
+        found: Sequence[str] = self._client.who_has([future]).get(future.key, ())
+        return found
 
     def _is_held_well(self, future: Future[Any]) -> bool:
         """True if a worker that shows signs of life has the result."""
-        holders = self._client.who_has([future]).get(future.key, ())
-        return not self._members.well().isdisjoint(holders)
+        return not self._members.well().isdisjoint(self._holders(future))
+
+    def _reaches(self, future: Future[Any]) -> bool:
+        """True if the workers that have a result can be connected to: it was only slow."""
+        holders, pool = self._holders(future), self._client.rpc
+
+        async def connect() -> None:
+            for address in holders:
+                pool.reuse(address, await pool.connect(address))
+
+        try:
+            self._client.sync(connect, callback_timeout=CONNECT)
+        except (OSError, TimeoutError):
+            return False
+        return True
 
     def _unreached(self, chunk: _Chunk) -> ClusterError:
         return ClusterError(

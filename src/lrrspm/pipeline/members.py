@@ -106,13 +106,15 @@ class Members:
     def check_workers(self, workers: set[str]) -> None:
         """Refuse workers with another lrrspm, and warn of those with another processor.
 
-        One that dies before it answers is not asked again: it computes nothing.
+        One that dies before it answers is not asked again: it computes nothing. SilenceError
+        for one that is there, and that the scheduler cannot reach.
         """
         ours = makers()
         different: dict[str, str] = {}
         answers = self.ask(workers, question(), on_error="return") if workers else {}
+        unreached = {w: answer for w, answer in answers.items() if isinstance(answer, OSError)}
         for address, answer in answers.items():
-            if isinstance(answer, OSError):
+            if address in unreached:
                 continue
             if isinstance(answer, BaseException):
                 raise answer
@@ -120,10 +122,15 @@ class Members:
             for name, value in ours.items():
                 if theirs.get(name) != value and address not in self._checked:
                     different[name] = f"{name} {theirs.get(name)!s:.60} on {address}"
-        self._checked |= workers
+        self._checked |= workers - set(unreached)
         if different:
             warnings.warn(
                 "workers differ from this machine, so the last bits of results may too: "
                 + "; ".join(different.values()),
                 stacklevel=2,
+            )
+        if still_there := sorted(unreached.keys() & self.all()) if unreached else []:
+            raise SilenceError(
+                f"{self._name}: cannot reach {', '.join(still_there)} "
+                f"({unreached[still_there[0]]}); open the workers' ports to the scheduler"
             )
