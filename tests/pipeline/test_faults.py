@@ -1,10 +1,12 @@
 """What may go wrong while Dask workers predict: files vanish, stores refuse, the driver dies."""
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -12,9 +14,11 @@ from typer.testing import CliRunner
 
 from lrrspm._support import remote
 from lrrspm.cli import app
+from lrrspm.pipeline import open_engine
+from lrrspm.pipeline.versions import ClusterError
 
 from .. import buckets
-from .clusters import Cluster
+from .clusters import Cluster, square
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.network
@@ -110,6 +114,31 @@ def test_a_killed_driver_resumes(two, model_path, many, expected, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "resuming after" in done.stderr
     assert rows.read_bytes() == expected
+
+
+def test_a_scheduler_that_dies(tmp_path):
+    cluster = Cluster(tmp_path)
+    notes = tmp_path / "notes"
+    notes.touch()
+
+    def kill():
+        deadline = time.monotonic() + 60
+        while not notes.read_text() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(cluster.scheduler_pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    try:
+        cluster.start_workers(1)
+        killer.start()
+        with (
+            pytest.raises(ClusterError, match="lost the scheduler"),
+            open_engine(1, cluster.engine) as engine,
+        ):
+            list(engine.map_chunks(square, range(8), str(notes), 5.0))
+    finally:
+        killer.join()
+        cluster.close()
 
 
 @pytest.fixture

@@ -175,7 +175,7 @@ class Cluster(Executor):
 
     def _result(self, chunk: _Chunk) -> Done | None:
         """Wait for a chunk; None if that takes far too long and no second task has it."""
-        from distributed import wait
+        from distributed import CancelledError, wait
 
         futures, since, alone = chunk.futures, time.monotonic(), 0.0
         while True:
@@ -186,6 +186,8 @@ class Cluster(Executor):
                 if not finished:
                     with self._client.as_current():
                         finished = wait(futures, timeout=step, return_when="FIRST_COMPLETED").done
+            except CancelledError as error:
+                raise self._explained(error, chunk) from None
             except TimeoutError:
                 now = time.monotonic()
                 if not self._members.all():
@@ -328,7 +330,9 @@ class Cluster(Executor):
         from distributed import CancelledError, KilledWorker
 
         if isinstance(error, CancelledError):
-            return ClusterError(f"{self._name}: lost the scheduler; start it and run again")
+            return ClusterError(
+                f"{self._name}: lost the scheduler; start it and workers, and run the same command"
+            )
         if isinstance(error, (KilledWorker, *_OF_OTHER_VERSIONS)):
             try:
                 self._members.check_workers(self._members.well())
