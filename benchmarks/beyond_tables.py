@@ -102,23 +102,21 @@ def costs_table() -> str:
 
 
 def peers_table() -> str:
-    """Return LrrFV beside Fisher vectors and VLAD: accuracy, and seconds over LrrFV's."""
-    found = _found()
+    """Return LrrFV beside Fisher vectors and VLAD: accuracy, and CPU seconds over LrrFV's."""
+    found, content = _found(), json.loads((RESULTS / "peers.json").read_text())
+    spent = content["result"]["seconds"]
     lines = ["| data set | " + " | ".join(PEERS) + " |", "|---|" + "---|" * len(PEERS)]
     for title, (_, _, methods) in SETS.items():
         if PEERS[0] not in methods:
             continue
-        own = found.get((title, PEERS[0]))
         cells = []
         for method in PEERS:
-            row = found.get((title, method))
-            cell = _accuracy(row)
-            if row is not None and own is not None:
-                ratios = [row[k] / own[k] for k in ("fit_seconds", "predict_seconds")]
-                cell += f" ({ratios[0]:.2g}, {ratios[1]:.2g})"
-            cells.append(cell)
+            pairs = zip(spent[title][method], spent[title][PEERS[0]], strict=True)
+            ratios = ", ".join(f"{theirs / own:.2f}" for theirs, own in pairs)
+            cells.append(f"{_accuracy(found.get((title, method)))} ({ratios})")
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", _sources(PEERS)])
+    source = f"CPU seconds: `peers.json`, {describe_source(content['environment'])}."
+    return "\n".join([*lines, "", _sources(PEERS), source])
 
 
 def measured() -> dict[str, dict[str, Any]]:
