@@ -31,15 +31,6 @@ pytest.importorskip("distributed")
 pytestmark = pytest.mark.network
 
 
-@pytest.fixture(scope="module")
-def dask_cluster(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), allowed_failures=1)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
-
-
 @pytest.fixture
 def two(dask_cluster):
     """The cluster, with at least two workers."""

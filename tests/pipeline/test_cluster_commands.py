@@ -22,16 +22,6 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.network
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.start_workers(2)
-        yield cluster
-    finally:
-        cluster.close()
-
-
 def run(*arguments, code=0):
     result = CliRunner().invoke(app, [str(one) for one in arguments])
     assert result.exit_code == code, result.output

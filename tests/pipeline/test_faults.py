@@ -27,16 +27,6 @@ MANY = 6000
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.start_workers(2)
-        yield cluster
-    finally:
-        cluster.close()
-
-
-@pytest.fixture(scope="module")
 def many(image_folder, tmp_path_factory):
     """A folder with links to images: six blocks, of which workers compute two at a time."""
     folder = tmp_path_factory.mktemp("many")

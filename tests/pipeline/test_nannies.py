@@ -20,15 +20,6 @@ pytestmark = pytest.mark.network
 
 
 @pytest.fixture(scope="module")
-def dask_cluster(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"), allowed_failures=1)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
-
-
-@pytest.fixture(scope="module")
 def recommended(dask_cluster):
     """The cluster, with a worker that has the memory limit of the documents."""
     page = (HERE / "docs" / "scaling.md").read_text()

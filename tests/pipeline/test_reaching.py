@@ -18,16 +18,6 @@ pytestmark = pytest.mark.network
 SQUARES = [number * number for number in range(40)]
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.start_workers(2)
-        yield cluster
-    finally:
-        cluster.close()
-
-
 def client_of(engine) -> Any:
     return getattr(engine.executor, "_client")  # noqa: B009
 

@@ -19,20 +19,9 @@ from lrrspm.pipeline.cluster import Cluster as WorkersOfDask
 from lrrspm.pipeline.spreading import fill_shards, open_shards
 
 from .. import buckets
-from .clusters import Cluster, die_at_a_shard, fill_the_disk
+from .clusters import die_at_a_shard, fill_the_disk
 
 pytestmark = pytest.mark.network
-
-
-@pytest.fixture(scope="module")
-def two(tmp_path_factory):
-    pytest.importorskip("distributed")
-    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        cluster.start_workers(2)
-        yield cluster
-    finally:
-        cluster.close()
 
 
 @pytest.fixture(params=["primal", "dual"])
