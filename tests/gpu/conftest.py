@@ -1,5 +1,7 @@
 """Devices to test on: torch's CPU device, and a GPU where there is one."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,8 @@ from benchmarks._measure import made_image
 
 SHAPES = [(70, 80), (71, 83), (90, 70), (100, 101), (70, 80), (66, 120)]
 SMALL = [(1, 1), (10, 7), (3, 90)]
+FEW = 2 if os.environ.get("TRITON_INTERPRET") == "1" else None
+"""Images to compare: interpreted kernels take minutes for those that take seconds otherwise."""
 KINDS = np.float16, np.float32
 
 

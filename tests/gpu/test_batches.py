@@ -50,7 +50,7 @@ def test_every_patch_is_in_its_cell(shapes):
     pyramid = SpatialPyramid((1, 2, 4))
     rows, places = find_members(kinds, pyramid, torch.device("cpu"))
     assert (places[rows < 0] == 0).all()
-    for i, shape in enumerate(kinds[0].padded):
+    for i, shape in enumerate(kinds[0].padded.tolist()):
         expected: list[tuple[int, int]] = []
         spots: dict[int, list[float]] = {}
         first = 0

@@ -151,7 +151,7 @@ def test_machines_that_have_not_converged_warn(accelerator, monkeypatch):
 def test_kernels_are_launched_where_their_tensor_is(monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("triton", reason="Triton, which also interprets kernels, is not installed")
-    from lrrspm.gpu import kernels, products
+    from lrrspm.gpu import histograms, kernels, moments, products
     from lrrspm.gpu.device import launched_there
 
     places = []
@@ -166,8 +166,12 @@ def test_kernels_are_launched_where_their_tensor_is(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_of", enter)
     assert launched_there(torch.sum)(given).item() == 3
     assert places[0] is given
-    entries = kernels.sift, kernels.lbp, products.pool_codes, products.nearest
-    assert all(hasattr(one, "__wrapped__") for one in (*entries, products.sums_of_rows))
+    entries = (
+        kernels.planes, kernels.sift, kernels.list_members, histograms.lbp,
+        histograms.local_color, moments.sum_moments, moments.finish_moments,
+        products.pool_codes, products.nearest, products.sums_of_rows,
+    )  # fmt: skip
+    assert all(hasattr(one, "__wrapped__") for one in entries)
 
 
 @pytest.mark.parametrize(("n", "m", "k"), [(5000, 64, 40), (3000, 20, 7), (600, 128, 300)])
@@ -332,7 +336,7 @@ for n, m, k in ((300, 128, 200), (70, 20, 7), (33, 62, 130)):
     torch.testing.assert_close(scores.double(), exact.amax(1), rtol=0, atol=3e-6)
     best = exact.gather(1, found.long()[:, None])[:, 0]
     assert (best >= exact.amax(1) - 3e-6).all()
-    rough, _ = products.nearest(values, centers, parts=1)
+    rough, _ = products.nearest(values, centers, (1, torch.half))
     assert (exact.gather(1, rough.long()[:, None])[:, 0] >= exact.amax(1) - 1e-2).all()
     counts = torch.bincount(found.long(), minlength=len(centers))
     starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..descriptors.base import PatchGrid
 from ..pooling import SpatialPyramid
+from .device import has_kernels, send
 
 PIXELS = 2**24
 """Most pixels of the canvases of a batch."""
@@ -37,11 +39,12 @@ class Batch:
 
     def __init__(self, images: Sequence[NDArray[np.generic]], device: str) -> None:
         self.shapes: tuple[Shape, ...] = tuple((image.shape[0], image.shape[1]) for image in images)
-        self._starts: NDArray[np.int64] = np.cumsum([0, *(h * w for h, w in self.shapes)])
+        self._sides: NDArray[np.int64] = np.array(self.shapes, np.int64)
+        self._starts: NDArray[np.int64] = np.append(0, self._sides.prod(1).cumsum())
         self.pixels: Any = self._send(images, device)
 
     def _send(self, images: Sequence[NDArray[np.generic]], device: str) -> torch.Tensor:
-        """Copy pixels to the device; to a GPU from pinned memory, while the host goes on."""
+        """Copy pixels to the device; to a GPU from pinned memory, beside what it computes."""
         whole = all(image.dtype == np.uint8 for image in images)
         planes = 1 if images[0].ndim == 2 else images[0].shape[2]
         flat = torch.empty(
@@ -56,7 +59,25 @@ class Batch:
                 np.divide(image, 255, out=part, dtype=np.float32)
             else:
                 part[...] = image
-        return flat.to(device, non_blocking=True)
+        if device == "cpu":
+            return flat
+        computing, copying = torch.cuda.current_stream(device), _copying(device)
+        with torch.cuda.stream(copying):
+            sent = flat.to(device, non_blocking=True)
+        computing.wait_stream(copying)
+        sent.record_stream(computing)
+        return sent
+
+    def table(self, grids: Grids, margin: int) -> torch.Tensor:
+        """Where canvases lie, (B, 9), int64, for kernels.
+
+        Columns: the image's first pixel, its sides, the place in it of a canvas's first pixel,
+        the same place in the padded image, and the sides of that.
+        """
+        corners = grids.corners - margin
+        added = (grids.padded - self._sides) // 2
+        parts = (self._starts[:-1, None], self._sides, corners - added, corners, grids.padded)
+        return self._tensor(np.concatenate(parts, 1))
 
     def canvas(self, grids: Grids, margin: int) -> torch.Tensor:
         """Return canvases (B, planes, H, W) that begin ``margin`` before the first patch.
@@ -64,8 +85,8 @@ class Batch:
         An image is repeated beyond its border. Integers are divided by 255.
         """
         rows, columns = (self._along(axis, grids, margin) for axis in (0, 1))
-        widths = self._tensor([w for _, w in self.shapes])[:, None]
-        starts = self._tensor(self._starts[:-1])[:, None]
+        widths = self._tensor(self._sides[:, 1:])
+        starts = self._tensor(self._starts[:-1, None])
         places = (starts + rows * widths)[:, :, None] + columns[:, None, :]
         found = self.pixels[places].movedim(3, 1)
         return found if found.is_floating_point() else found.float() / 255
@@ -73,9 +94,7 @@ class Batch:
     def inside(self, grids: Grids, margin: int) -> torch.Tensor:
         """Return 1 where a canvas (B, 1, H, W) shows its image, which may be padded, else 0."""
         down, across = (self._places(axis, grids, margin) for axis in (0, 1))
-        heights, widths = (
-            self._tensor([shape[axis] for shape in grids.padded])[:, None] for axis in (0, 1)
-        )
+        heights, widths = (self._tensor(grids.padded[:, axis, None]) for axis in (0, 1))
         rows = (down >= 0) & (down < heights)
         columns = (across >= 0) & (across < widths)
         return (rows[:, None, :, None] & columns[:, None, None, :]).float()
@@ -84,17 +103,23 @@ class Batch:
         """Rows or columns (B, length) of the padded images that canvases show."""
         length = grids.sides[axis] + 2 * margin
         steps = torch.arange(length, device=self.pixels.device)
-        return self._tensor(grids.corners[axis])[:, None] + steps - margin
+        return self._tensor(grids.corners[:, axis, None]) + steps - margin
 
     def _along(self, axis: int, grids: Grids, margin: int) -> torch.Tensor:
         """Rows or columns (B, length) of the images: borders repeated."""
-        sizes = np.array([shape[axis] for shape in self.shapes])
-        added = np.array([shape[axis] for shape in grids.padded]) - sizes
-        places = self._places(axis, grids, margin) - self._tensor(added // 2)[:, None]
-        return places.clamp_min(0).minimum(self._tensor(sizes - 1)[:, None])
+        sizes = self._sides[:, axis, None]
+        added = (grids.padded[:, axis, None] - sizes) // 2
+        places = self._places(axis, grids, margin) - self._tensor(added)
+        return places.clamp_min(0).minimum(self._tensor(sizes - 1))
 
-    def _tensor(self, values: Sequence[int] | NDArray[np.int64]) -> torch.Tensor:
-        return torch.as_tensor(np.asarray(values), device=self.pixels.device)
+    def _tensor(self, values: NDArray[np.int64]) -> torch.Tensor:
+        return send(values, self.pixels.device)
+
+
+@lru_cache(maxsize=16)
+def _copying(device: str) -> Any:
+    """Return the stream of copies to a GPU."""
+    return torch.cuda.Stream(device)
 
 
 class Grids:
@@ -102,20 +127,47 @@ class Grids:
 
     Images smaller than ``least`` are padded to it first. Canvases of all images
     begin at the first patch and end at the last of the largest image.
+
+    Attributes
+    ----------
+    padded, corners, counts : ndarray of shape (B, 2)
+        Sides of the padded images, first patches, and patches, down and across.
+    ny, nx : int
+        Patches of a canvas.
+    sides : tuple of int
+        Sides of a canvas.
     """
 
     def __init__(self, shapes: Sequence[Shape], least: int, size: int, step: int) -> None:
         self.size: int = size
         self.step: int = step
-        self.padded: tuple[Shape, ...] = tuple((max(h, least), max(w, least)) for h, w in shapes)
-        self.grids: list[PatchGrid] = [PatchGrid(shape, size, step) for shape in self.padded]
-        self.corners: list[list[int]] = [
-            [grid.top for grid in self.grids],
-            [grid.left for grid in self.grids],
-        ]
-        self.ny: int = max(grid.ny for grid in self.grids)
-        self.nx: int = max(grid.nx for grid in self.grids)
-        self.sides: list[int] = [(n - 1) * step + size for n in (self.ny, self.nx)]
+        self.padded: NDArray[np.int64] = np.maximum(np.array(shapes, np.int64), least)
+        sides: Any = tuple(self.padded.T)
+        grid = PatchGrid(sides, size, step)  # of all images at once
+        self.corners: NDArray[np.int64] = np.stack([grid.top, grid.left], 1)
+        self.counts: NDArray[np.int64] = np.stack([grid.ny, grid.nx], 1)
+        self.ny, self.nx = (int(n) for n in self.counts.max(0))
+        self.sides: tuple[int, int] = (self.ny - 1) * step + size, (self.nx - 1) * step + size
+
+    @property
+    def n(self) -> int:
+        """Patches of a canvas."""
+        return self.ny * self.nx
+
+    def starts(self, axis: int, n_cells: int) -> NDArray[np.int64]:
+        """Return the first patch of each cell along an axis, and their number, (B, n_cells + 1).
+
+        Cells are those of :meth:`lrrspm.pooling.SpatialPyramid.cells`, with the same bits.
+        """
+        lengths, which = np.unique(self.padded[:, axis], return_inverse=True)
+        _, first = np.unique(which, return_index=True)
+        corners, counts = self.corners[first, axis, None], self.counts[first, axis, None]
+        number = np.arange(counts.max())
+        centers = corners + number * self.step + (self.size - 1) / 2
+        cells = np.ceil((centers + 1) * n_cells / lengths[:, None]).astype(np.int64) - 1
+        cells = np.where(number < counts, cells.clip(0, n_cells - 1), n_cells)
+        found: NDArray[np.int64] = (cells[:, :, None] < np.arange(n_cells + 1)).sum(1)
+        return found[which.reshape(-1)]
 
 
 class Members(NamedTuple):
@@ -123,7 +175,7 @@ class Members(NamedTuple):
 
     Attributes
     ----------
-    rows : tensor of shape (B, cells, most), int64
+    rows : tensor of shape (B, cells, most), int32
         Patches among those of an image's canvases; -1 where there are no more.
     places : tensor of shape (B, cells, most, 2), float32
         Places in the image from -1/2 to 1/2; 0 where there are no more.
@@ -143,44 +195,54 @@ class Members(NamedTuple):
 def find_members(kinds: Sequence[Grids], pyramid: SpatialPyramid, device: torch.device) -> Members:
     """Return the patches of cells, for grids of several patch sizes one after another.
 
-    Places and cells are computed as by :func:`lrrspm.descriptors.places` and
-    :meth:`lrrspm.pooling.SpatialPyramid.cells`, with the same bits.
+    Places are computed as by :func:`lrrspm.descriptors.places`, with the same bits.
     """
+    table, most = member_table(kinds, pyramid)
+    sent = send(table, device)
+    if has_kernels(sent):
+        from .kernels import list_members
+
+        return Members(*list_members(sent, *pyramid.shape, most))
     n_rows, n_columns = pyramid.shape
-    keys, spots = [], []
+    number = torch.arange(most)
+    full = (len(table), n_rows, n_columns, most)
+    rows = torch.full(full, -1)
+    places = torch.zeros((*full, 2))
+    before = torch.zeros((*full[:3], 1), dtype=torch.int64)
+    for part in sent.long().unbind(1):
+        down, across, about = part.split((n_rows + 1, n_columns + 1, 8), 1)
+        heights, widths = down.diff()[:, :, None, None], across.diff()[:, None, :, None]
+        corner, side, (step, size, nx, first) = about[:, :2], about[:, 2:4], about[0, 4:]
+        own, count = number - before, heights * widths
+        y = down[:, :-1, None, None] + own // widths.clamp_min(1)
+        x = across[:, None, :-1, None] + own % widths.clamp_min(1)
+        inside = (own >= 0) & (own < count)
+        rows = torch.where(inside, first + y * nx + x, rows)
+        for place, (i, axis) in enumerate(((x, 1), (y, 0))):
+            at = (corner[:, axis, None, None, None] + i * step).float() + size / 2
+            spot = at / side[:, axis, None, None, None].float() - 0.5
+            places[..., place] = torch.where(inside, spot, places[..., place])
+        before = before + count
+    return Members(rows.int().flatten(1, 2), places.flatten(1, 2))
+
+
+def member_table(kinds: Sequence[Grids], pyramid: SpatialPyramid) -> tuple[NDArray[np.int32], int]:
+    """Where the patches of cells lie, (B, grids, rows + columns + 10), and most of a cell.
+
+    The patches of a cell are a rectangle of each grid. Columns: the first patch of each row of
+    cells, and their number; the same of each column of cells; the first patch, the padded
+    image's sides, step, size, patches across a canvas, and patches of canvases before.
+    """
+    parts, first = [], 0
+    counts: NDArray[np.int64] = np.zeros((len(kinds[0].padded), *pyramid.shape), np.int64)
     for grids in kinds:
-        down, across = (_Axis(grids, axis, n, device) for axis, n in enumerate((n_rows, n_columns)))
-        cells = down.cells[:, :, None] * n_columns + across.cells[:, None, :]
-        known = down.inside[:, :, None] & across.inside[:, None, :]
-        keys.append(torch.where(known, cells, pyramid.n_finest).flatten(1))
-        both = torch.broadcast_tensors(across.places[:, None, :], down.places[:, :, None])
-        spots.append(torch.stack(both, 3).flatten(1, 2))
-    key, spot = torch.cat(keys, 1), torch.cat(spots, 1)
-    counts = torch.zeros((len(key), pyramid.n_finest + 1), dtype=torch.int64, device=device)
-    counts.scatter_add_(1, key, torch.ones_like(key))
-    order = torch.argsort(key, dim=1, stable=True)
-    starts, counts = (counts.cumsum(1) - counts)[:, :-1, None], counts[:, :-1, None]
-    number = torch.arange(int(counts.amax()), device=device)
-    filled = number < counts
-    found = order.gather(1, (starts + number).clamp_max(key.shape[1] - 1).flatten(1))
-    places = spot.gather(1, found[..., None].expand(-1, -1, 2)).view(*filled.shape, 2)
-    rows = found.view(filled.shape).masked_fill(~filled, -1)
-    return Members(rows, places * filled[..., None])
-
-
-class _Axis:
-    """Along one axis of a grid: cells, places and whether there is a patch, each (B, patches)."""
-
-    def __init__(self, grids: Grids, axis: int, n_cells: int, device: torch.device) -> None:
-        own = [grid.nx if axis else grid.ny for grid in grids.grids]
-        sizes = torch.tensor([shape[axis] for shape in grids.padded], device=device)[:, None]
-        corners = torch.tensor(grids.corners[axis], device=device)[:, None]
-        number = torch.arange(max(own), device=device)
-        centers = corners + number * grids.step + (grids.size - 1) / 2.0
-        at = torch.ceil((centers.double() + 1) * n_cells / sizes).long() - 1
-        self.cells: torch.Tensor = at.clamp(0, n_cells - 1)
-        self.inside: torch.Tensor = number < torch.tensor(own, device=device)[:, None]
-        self.places: torch.Tensor = (centers.float() + 0.5) / sizes.float() - 0.5
+        down, across = (grids.starts(axis, n) for axis, n in enumerate(pyramid.shape))
+        about = np.array([grids.step, grids.size, grids.nx, first])
+        alike = np.broadcast_to(about, (len(down), 4))
+        parts.append(np.concatenate([down, across, grids.corners, grids.padded, alike], 1))
+        counts += np.diff(down)[:, :, None] * np.diff(across)[:, None, :]
+        first += grids.n
+    return np.stack(parts, 1).astype(np.int32), int(counts.max())
 
 
 def similar(shapes: Sequence[Shape]) -> Iterator[list[int]]:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from .._support.devices import Nearest
+from .device import has_kernels
 
 _ROWS = 2**18
 """Rows at a time where all of them would need another matrix."""
@@ -44,7 +45,7 @@ class DeviceRows:
 
     def nearest(self, centers: NDArray[np.float32], executor: Executor | None = None) -> Nearest:
         """Assign every row to its nearest center."""
-        if self._values.is_cuda and self._scale is None:
+        if has_kernels(self._values) and self._scale is None:
             from .products import scale_of
 
             self._scale = scale_of(self._values)  # reads all rows: once, not in each iteration
@@ -73,7 +74,7 @@ def find_nearest(
 
     ``scale`` is that of the values for a GPU, see :func:`.products.scale_of`, if it is known.
     """
-    if values.is_cuda:
+    if has_kernels(values):
         from .products import nearest
 
         return nearest(values, centers, scale=scale)
@@ -84,7 +85,7 @@ def find_nearest(
 
 def _sum_groups(values: torch.Tensor, groups: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
     """Sums (k, m) of the rows of each group, float64; a group is summed in order."""
-    if not values.is_cuda:
+    if not has_kernels(values):
         sums = torch.zeros((len(counts), values.shape[1]), dtype=torch.float64)
         return sums.index_add_(0, groups, values.double())
     from .products import sums_of_rows

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from importlib.util import find_spec
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 REFERENCE = "torch"
 """Name of torch's own CPU device: the operations of a GPU, to compare with."""
+
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+"""True if Triton runs kernels in Python, on any device: slow, but it shows what they compute."""
+
+
+def has_kernels(tensor: torch.Tensor) -> bool:
+    """True if kernels compute what is on a tensor's device."""
+    return bool(tensor.is_cuda) or INTERPRETED
+
+
+def send(array: NDArray[Any], device: torch.device | str) -> torch.Tensor:
+    """Return an array on a device; to a GPU from pinned memory, while the host goes on.
+
+    From other memory, CUDA would wait until all that was asked for before is done.
+    """
+    import torch
+
+    tensor, device = torch.from_numpy(array), torch.device(device)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def fetch(tensor: torch.Tensor) -> NDArray[Any]:
+    """Return a tensor on the host; from a GPU through pinned memory, which is faster."""
+    import torch
+
+    if not tensor.is_cuda:
+        return np.asarray(tensor)
+    found = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return np.asarray(found.copy_(tensor))
 
 
 class DeviceError(ValueError):

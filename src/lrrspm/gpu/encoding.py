@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..descriptors import LBP, SIFT, LocalColor, OpponentSIFT, Projection, RootSIFT
 from ..encoders import LRREncoder, LRRWeightEncoder
 from ..pooling import MaxPooling, MomentPooling
-from .batches import Batch, Grids, Members, find_members, similar
+from .batches import Batch, Grids, find_members, similar
+from .device import fetch, precision_of_products, send
 from .lbp import describe_lbp
 from .local_color import describe_local_color
 from .pooling import pool_maxima, pool_moments
@@ -72,7 +73,7 @@ class DeviceChannels:
         check_channels(channels)
         self._channels = channels
         self._device = device
-        self._sent: dict[int, tuple[Any, torch.Tensor]] = {}
+        self._sent: dict[Any, tuple[Any, Any]] = {}
 
     def vectors(self, number: int, images: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Compute vectors in one of the channels.
@@ -91,12 +92,12 @@ class DeviceChannels:
         """
         channel = self._channels[number]
         precision = _precision_of(channel)
-        out = np.empty((len(images), channel.n_features), channel.pooling.precision)
+        out = torch.empty((len(images), channel.n_features), dtype=precision, device=self._device)
         with torch.inference_mode():
             for rows in similar([image.shape[:2] for image in images]):
                 batch = Batch([images[i] for i in rows], self._device)
-                out[rows] = self.encode(channel, batch).to(precision).cpu().numpy()
-        return out
+                out[send(np.array(rows), self._device)] = self.encode(channel, batch).to(precision)
+            return fetch(out)
 
     @property
     def most(self) -> int:
@@ -135,7 +136,7 @@ class DeviceChannels:
                 batches = {
                     kind: Batch([images[i][kind] for i in rows], self._device) for kind in kinds
                 }
-                place = torch.as_tensor(rows, device=self._device)
+                place = send(np.array(rows), self._device)
                 first = 0
                 for channel, levels in zip(self._channels, scales, strict=True):
                     vectors = self.encode(channel, batches[bool(channel.descriptor.color)])
@@ -153,26 +154,15 @@ class DeviceChannels:
         encoder, pooling, pyramid = channel.encoder_, channel.pooling_, channel.pyramid
         members = find_members(kinds, pyramid, values.device)
         pool = _POOLED[type(encoder), type(pooling)]
-        if pool is pool_moments:
-            values = self._project(channel.projection_, values, members)
-        return pool(encoder, pooling, pyramid, values, members, self._send)
+        vectors: torch.Tensor = pool(
+            encoder, pooling, pyramid, values, members, self._sent_once, channel.projection_
+        )
+        return vectors
 
-    def _project(
-        self, projection: Projection | None, values: torch.Tensor, members: Members
-    ) -> torch.Tensor:
-        """Return values (B, n, m) by cell, (B, cells, most, p), projected, places appended."""
-        if projection is None:
-            return members.take(values)
-        components = self._send(projection.components_)
-        origin = self._send(projection.mean_) @ components
-        projected = members.take(values @ components - origin)
-        if projection.position > 0:
-            where = members.places * projection.position
-            projected = torch.cat([projected, where], -1)
-        return projected
-
-    def _send(self, array: Any) -> torch.Tensor:
-        """Return a fitted array on the device, where it stays."""
-        if id(array) not in self._sent:
-            self._sent[id(array)] = array, torch.from_numpy(array).to(self._device)
-        return self._sent[id(array)][1]
+    def _sent_once(self, array: Any, prepare: Callable[[torch.Tensor], Any] | None = None) -> Any:
+        """Return a fitted array on the device, where it stays, or what is made of it there."""
+        key = id(array), prepare, precision_of_products()
+        if key not in self._sent:
+            found: Any = torch.from_numpy(array).to(self._device)
+            self._sent[key] = array, found if prepare is None else prepare(found)
+        return self._sent[key][1]

@@ -4,33 +4,44 @@ from __future__ import annotations
 
 from functools import reduce
 
+import numpy as np
 import torch
 
 from ..descriptors import LBP
 from ..descriptors.lbp import BINS, LEAST, N_PATTERNS
 from .batches import Batch, Grids
+from .device import has_kernels
 
 _AROUND = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))
 
 
 def describe_lbp(descriptor: LBP, batch: Batch) -> tuple[torch.Tensor, list[Grids]]:
     """Return the values (B, n, 236) of :class:`lrrspm.descriptors.LBP`, and their grids."""
-    found, kinds = [], []
     least = max(descriptor.patch_sizes)
-    sizes = zip(descriptor.patch_sizes, descriptor.steps, descriptor.radii, strict=True)
-    for size, step, radius in sizes:
-        grids = Grids(batch.shapes, least, size, step)
-        found.append(_describe(batch.canvas(grids, radius)[:, 0], radius, step, size))
-        kinds.append(grids)
-    return torch.cat(found, 1), kinds
+    kinds = [
+        Grids(batch.shapes, least, int(size), int(step))
+        for size, step in zip(descriptor.patch_sizes, descriptor.steps, strict=True)
+    ]
+    sizes = list(zip(kinds, descriptor.radii, strict=True))
+    if not has_kernels(batch.pixels):
+        found = [
+            describe_plainly(batch.canvas(grids, radius)[:, 0], radius, grids.step, grids.size)
+            for grids, radius in sizes
+        ]
+        return torch.cat(found, 1), kinds
+    from .histograms import lbp
+    from .kernels import planes
 
-
-def _describe(canvas: torch.Tensor, radius: int, step: int, size: int) -> torch.Tensor:
-    if canvas.is_cuda:
-        from .kernels import lbp
-
-        return lbp(canvas, radius, step, size)
-    return describe_plainly(canvas, radius, step, size)
+    n = sum(grids.n for grids in kinds)
+    values = torch.empty((len(batch.shapes), n, descriptor.n_values), device=batch.pixels.device)
+    first, taps = 0, np.ones(1, np.float32)
+    for grids, radius in sizes:
+        height, width = (side + 2 * radius for side in grids.sides)
+        table = batch.table(grids, radius)
+        canvas = planes(batch.pixels, table, (height, width), taps, cut=False)
+        lbp(canvas[:, 0], radius, grids.step, grids.size, values, first)
+        first += grids.n
+    return values, kinds
 
 
 def describe_plainly(canvas: torch.Tensor, radius: int, step: int, size: int) -> torch.Tensor:

@@ -7,22 +7,38 @@ import torch
 from ..descriptors import LocalColor
 from ..descriptors.local_color import N_CELLS
 from .batches import Batch, Grids
+from .device import has_kernels
 
 
 def describe_local_color(descriptor: LocalColor, batch: Batch) -> tuple[torch.Tensor, list[Grids]]:
     """Return the values (B, n, 96) of :class:`lrrspm.descriptors.LocalColor`, and their grids."""
-    found, kinds = [], []
     least = max(descriptor.patch_sizes)
-    for size, step in zip(descriptor.patch_sizes, descriptor.steps, strict=True):
-        grids = Grids(batch.shapes, least, int(size), int(step))
-        # Doubles: a deviation is a small difference of large sums.
-        canvas = batch.canvas(grids, 0).double()
-        means, squares = (_cell_means(planes, grids) for planes in (canvas, canvas.square()))
-        deviations = (squares - means.square()).clamp_min(0).sqrt()
-        values = torch.cat([means, deviations], -1)  # (B, ny, nx, 4, 4, 6)
-        found.append(values.flatten(3).flatten(1, 2).float())
-        kinds.append(grids)
-    return torch.cat(found, 1), kinds
+    kinds = [
+        Grids(batch.shapes, least, int(size), int(step))
+        for size, step in zip(descriptor.patch_sizes, descriptor.steps, strict=True)
+    ]
+    if not has_kernels(batch.pixels):
+        return torch.cat([describe_plainly(batch, grids) for grids in kinds], 1), kinds
+    from .histograms import local_color
+
+    n = sum(grids.n for grids in kinds)
+    values = torch.empty((len(batch.shapes), n, descriptor.n_values), device=batch.pixels.device)
+    first = 0
+    for grids in kinds:
+        table = batch.table(grids, 0)
+        local_color(batch.pixels, table, grids.ny, grids.nx, grids.size, grids.step, values, first)
+        first += grids.n
+    return values, kinds
+
+
+def describe_plainly(batch: Batch, grids: Grids) -> torch.Tensor:
+    """Return the values (B, ny * nx, 96) of patches of one size."""
+    # Doubles: a deviation is a small difference of large sums.
+    canvas = batch.canvas(grids, 0).double()
+    means, squares = (_cell_means(planes, grids) for planes in (canvas, canvas.square()))
+    deviations = (squares - means.square()).clamp_min(0).sqrt()
+    values = torch.cat([means, deviations], -1)  # (B, ny, nx, 4, 4, 6)
+    return values.flatten(3).flatten(1, 2).float()
 
 
 def _cell_means(planes: torch.Tensor, grids: Grids) -> torch.Tensor:

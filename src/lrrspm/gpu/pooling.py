@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, Protocol
 
-import numpy as np
 import torch
 
+from ..descriptors import Projection
 from ..encoders import LRREncoder, LRRWeightEncoder
 from ..pooling import MaxPooling, MomentPooling, SpatialPyramid
 from .batches import Members
+from .device import has_kernels, send
 
-Send = Callable[[object], torch.Tensor]
-"""Puts a NumPy array on the device."""
+
+class Sent(Protocol):
+    """Fitted arrays on the device, once, and what is made of them there."""
+
+    def __call__(self, array: Any, prepare: Callable[[torch.Tensor], Any] | None = None) -> Any: ...
 
 
 def pool_maxima(
@@ -22,7 +27,8 @@ def pool_maxima(
     pyramid: SpatialPyramid,
     values: torch.Tensor,
     members: Members,
-    send: Send,
+    sent: Sent,
+    projection: None,
 ) -> torch.Tensor:
     """Return vectors (B, cells of all levels * k): the largest low-rank codes of each cell.
 
@@ -31,16 +37,16 @@ def pool_maxima(
     values : tensor of shape (B, n, m)
     members : Members
     """
-    projection, total = send(encoder.projection_), send(encoder.total_)
+    atoms, total = sent(encoder.projection_), sent(encoder.total_)
     share = encoder.threshold / encoder.n_atoms
-    if values.is_cuda and values.shape[2] == 128 and share > 0 and not encoder.normalize_codes:
-        from .products import pool_codes
+    if has_kernels(values) and values.shape[2] == 128 and share > 0 and not encoder.normalize_codes:
+        from .products import pool_codes, split_atoms
 
-        fine = pool_codes(values, members, projection.T.contiguous(), total, share)
+        fine = pool_codes(values, members, sent(encoder.projection_, split_atoms), total, share)
     else:
         by_cell = members.take(values)
         rows = [
-            truncated(cell, projection, total, share, encoder.normalize_codes).abs().amax(1)
+            truncated(cell, atoms, total, share, encoder.normalize_codes).abs().amax(1)
             for cell in by_cell.unbind(1)
         ]
         fine = torch.stack(rows, 1)
@@ -53,19 +59,19 @@ def _merge(
 ) -> list[torch.Tensor]:
     """Reduce finest cells (B, cells, ...) to those of each level, in its order."""
     return [
-        torch.stack([reduce(fine.index_select(1, part), 1) for part in parts], 1)
-        for parts in _parts(pyramid, fine.device)
+        reduce(fine.index_select(1, part.flatten()).unflatten(1, part.shape), 2)
+        for part in _parts(pyramid, fine.device)
     ]
 
 
 @lru_cache(maxsize=64)
-def _parts(pyramid: SpatialPyramid, device: torch.device) -> list[list[torch.Tensor]]:
-    """Finest cells of each cell of each level."""
+def _parts(pyramid: SpatialPyramid, device: torch.device) -> list[torch.Tensor]:
+    """Finest cells of the cells of each level, (cells, finest cells of each)."""
     return [
-        [
-            torch.from_numpy(np.flatnonzero(grid.parents == cell)).to(device)
-            for cell in range(grid.rows.stop - grid.rows.start)
-        ]
+        send(
+            grid.parents.argsort(kind="stable").reshape(grid.rows.stop - grid.rows.start, -1),
+            device,
+        )
         for grid in pyramid.grids()
     ]
 
@@ -95,38 +101,73 @@ def pool_moments(
     pyramid: SpatialPyramid,
     values: torch.Tensor,
     members: Members,
-    send: Send,
+    sent: Sent,
+    projection: Projection | None,
 ) -> torch.Tensor:
     """Return vectors (B, cells of all levels * width) of moments, weighted by low-rank codes.
 
     Parameters
     ----------
-    values : tensor of shape (B, cells, most, m)
-        Projected descriptors by cell.
+    values : tensor of shape (B, n, m)
     members : Members
+    projection : fitted Projection or None
+        Of the values.
     """
-    weights = _weights(values @ send(encoder.projection_) + send(encoder.offset_), encoder)
+    position = 0.0 if projection is None else float(projection.position)
+    if projection is None:
+        origin = values.new_zeros(values.shape[2])
+    else:
+        components = sent(projection.components_)
+        origin = sent(projection.mean_) @ components
+        values = values @ components
+    parts = sent(encoder.projection_), sent(encoder.offset_)
+    means, deviations = sent(pooling.means_), sent(pooling.deviations_)
+    shares = sent(pooling.shares_).clamp_min(1e-12)
+    slopes, bend = 1 / (deviations * shares.sqrt()[:, None]), (2 * shares).rsqrt()
+    scales = means, slopes, 1 / deviations.square(), bend
+    if has_kernels(values):
+        from .moments import finish_moments, fit_program, sum_moments
+
+        found = sum_moments(
+            values, origin, members, position, *parts,
+            encoder.survivors, encoder.power, pooling.order,
+        )  # fmt: skip
+        finish = finish_moments if fit_program(*means.shape) else _finish
+        return _divided(finish(*found, pyramid, *scales), pooling.norm)
+    values = members.take(values - origin)
+    if position > 0:
+        values = torch.cat([values, members.places * position], -1)
+    weights = _weights(values @ parts[0] + parts[1], encoder)
     weights = weights * (members.rows >= 0)[..., None]
-    squares = [values.square()] if pooling.order == 2 else []
-    sums = weights.mT @ torch.cat([values, *squares], -1)
-    counts = weights.sum(2)
-    means, deviations = send(pooling.means_), send(pooling.deviations_)
-    shares = send(pooling.shares_).clamp_min(1e-12)[:, None]
-    m = means.shape[1]
+    powers = [values, values.square()][: pooling.order]
+    sums = torch.stack([weights.mT @ one for one in powers], 2)
+    return _divided(_finish(weights.sum(2), sums, pyramid, *scales), pooling.norm)
+
+
+def _finish(
+    totals: torch.Tensor,
+    sums: torch.Tensor,
+    pyramid: SpatialPyramid,
+    means: torch.Tensor,
+    slopes: torch.Tensor,
+    inverse: torch.Tensor,
+    bend: torch.Tensor,
+) -> torch.Tensor:
+    """Center the sums of cells, take roots and normalize them; see ``finish_moments``."""
     levels = []
-    for weight, total in zip(
-        _merge(counts, pyramid, torch.sum), _merge(sums, pyramid, torch.sum), strict=True
+    for total, moments in zip(
+        _merge(totals, pyramid, torch.sum), _merge(sums, pyramid, torch.sum), strict=True
     ):
-        weight, first, second = weight[..., None], total[..., :m], total[..., m:]
-        parts = [(first - weight * means) / (deviations * shares.sqrt())]
-        if pooling.order == 2:
-            spread = second - means * (2 * first - weight * means)
-            parts.append((spread / deviations.square() - weight) / (2 * shares).sqrt())
-        merged = torch.cat([part.flatten(2) for part in parts], 2)
+        weight, first = total[..., None], moments[:, :, 0]
+        both = [(first - weight * means) * slopes]
+        if moments.shape[2] == 2:
+            spread = moments[:, :, 1] - means * (2 * first - weight * means)
+            both.append((spread * inverse - weight) * bend[:, None])
+        merged = torch.cat([part.flatten(2) for part in both], 2)
         norm = (merged.abs().sum(2, keepdim=True) * merged.shape[1]).sqrt()
         roots = merged.abs().sqrt().copysign(merged)
         levels.append(roots / torch.where(norm > 0, norm, 1.0))
-    return _divided(torch.cat(levels, 1).flatten(1), pooling.norm)
+    return torch.cat(levels, 1).flatten(1)
 
 
 def _weights(z: torch.Tensor, encoder: LRRWeightEncoder) -> torch.Tensor:

@@ -8,6 +8,7 @@ where 2^-11 is enough, as with tf32.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import triton
@@ -18,24 +19,49 @@ from .device import launched_there, precision_of_products
 
 _LARGEST = 2.0**9
 """To what numbers are scaled: halves reach from 2^-24 to 2^15, and second halves are small."""
-_CODE_TILES = {3: (128, 64, 8, 2), 1: (128, 64, 4, 3)}
-"""Atoms and patches per tile, warps and stages, by products of halves: the fastest on an H200."""
+_CODE_TILES = {3: (128, 64, 4, 3), 1: (128, 128, 8, 2)}
+_MANY_CODES, _MANY_CODE_TILES = 1024, {**_CODE_TILES, 3: (256, 64, 8, 3)}
+"""Atoms and patches per tile, warps and stages, by products of halves: the fastest on an H200.
+
+The second ones are for many atoms."""
 _NEAREST_TILES = {3: (128, 128, 8, 2), 1: (128, 128, 4, 2)}
 """Rows and centers per tile, warps and stages, likewise."""
 _SUMMED = 64
+_SORTED = 16
 
 
-def products_of_halves() -> int:
-    """Return 3 for single precision, 1 where torch may take tf32 for products."""
-    return 3 if precision_of_products() == "highest" else 1
+def products_of_halves() -> tuple[int, torch.dtype]:
+    """Return how many products make one, and of what: three of halves in single precision.
+
+    Where torch may take tf32, one of halves, which have the same 11 bits; where it may take
+    bfloat16, one of these, which have 8.
+    """
+    word = precision_of_products()
+    if word == "highest":
+        return 3, torch.float16
+    return 1, torch.bfloat16 if word == "medium" else torch.float16
 
 
-def split(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Return a matrix as the sum of two in half precision, both times a power of two."""
+class Halves(NamedTuple):
+    """A matrix times a power of two, as the sum of two in half precision, or the first alone."""
+
+    high: torch.Tensor
+    low: torch.Tensor | None
+    scale: float
+
+
+def split(matrix: torch.Tensor, products: tuple[int, torch.dtype] | None = None) -> Halves:
+    """Split a matrix for products of so many products, by default what torch's precision asks."""
+    parts, kind = products or products_of_halves()
     scale = scale_of(matrix)
     scaled = matrix * scale
-    high = scaled.half()
-    return high, (scaled - high.float()).half(), scale
+    high = scaled.to(kind)
+    return Halves(high, (scaled - high.float()).to(kind) if parts > 1 else None, scale)
+
+
+def split_atoms(projection: torch.Tensor) -> Halves:
+    """Split a projection (128, k) for :func:`pool_codes`."""
+    return split(projection.T.contiguous())
 
 
 def scale_of(matrix: torch.Tensor) -> float:
@@ -49,64 +75,92 @@ def scale_of(matrix: torch.Tensor) -> float:
 def pool_codes(
     values: torch.Tensor,
     members: Members,
-    atoms: torch.Tensor,
+    atoms: Halves,
     total: torch.Tensor,
     share: float,
-    parts: int | None = None,
     tiles: tuple[int, int, int, int] | None = None,
 ) -> torch.Tensor:
     """Return the largest low-rank codes of each cell, (B, cells, k), without any n x k matrix.
+
+    Two kernels: one sorts descriptors by cell and splits them into halves, the other
+    multiplies them by the atoms.
 
     Parameters
     ----------
     values : tensor of shape (B, n, 128)
         At most 1.
     members : Members
-    atoms : tensor of shape (k, 128)
-        Transposed projection: the paper's P.
+    atoms : Halves of shape (k, 128)
+        Of the paper's P, see :func:`split_atoms`.
     total : tensor of shape (128,)
         P'1.
     share : float
         Threshold divided by k, positive.
-    parts : {3, 1} or None
-        Products of halves per product. None follows ``torch.set_float32_matmul_precision``.
     tiles : tuple of int or None
         Atoms and patches per tile, warps and stages, to compare; None is the fastest.
     """
     images, n, m = values.shape
     cells, most = members.rows.shape[1:]
-    k = len(atoms)
-    parts = products_of_halves() if parts is None else parts
-    n_atoms, n_patches, warps, stages = tiles or _CODE_TILES[parts]
+    high, low, scale = atoms
+    k, kind, parts = len(high), high.dtype, 1 if low is None else 3
+    n_atoms, n_patches, warps, stages = (
+        tiles or (_MANY_CODE_TILES if k >= _MANY_CODES else _CODE_TILES)[parts]
+    )
     count = triton.cdiv(most, n_patches)
-    rows, limits = _tiles(values, members, share * total, count * n_patches)
+    slots = cells * count * n_patches
+    sorted_high = torch.empty((images, slots, m), dtype=kind, device=values.device)
+    sorted_low = torch.empty_like(sorted_high) if parts > 1 else sorted_high
+    limits = values.new_empty((images, slots))
+    grid = (triton.cdiv(slots, _SORTED), images)
+    _sort_halves[grid](
+        values, members.rows.contiguous(), total, sorted_high, sorted_low, limits,
+        n, most, count * n_patches, slots, share, _LARGEST, scale * _LARGEST, m, _SORTED, parts,
+    )  # fmt: skip
     out = values.new_empty((images, cells, k))
-    high, low, scale = split(atoms)
     grid = (triton.cdiv(k, n_atoms), images)
     _code_and_pool[grid](
-        values, rows, limits, high, low, out, n, cells, count, k,
-        _LARGEST, 1 / (scale * _LARGEST),
-        m, n_atoms, n_patches, parts, num_warps=warps, num_stages=stages,
+        sorted_high, sorted_low, limits, high, high if low is None else low, out,
+        cells, count, k, 1 / (scale * _LARGEST), m, n_atoms, n_patches, parts,
+        num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
 
 
-def _tiles(
-    values: torch.Tensor, members: Members, total: torch.Tensor, length: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows and limits (B, cells, length) of the patches in cells; infinite for no patch.
+@triton.jit(do_not_specialize=["n", "most", "length", "slots"])
+def _sort_halves(
+    values, rows, total, high, low, limits, n, most, length, slots, share, scale, forth,
+    M: tl.constexpr, PATCHES: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """Split descriptors into halves, sorted by cell, and find their limits.
 
-    The limits are known before the codes, as sum(c) = x . P'1.
+    Limits are known before the codes, as sum(c) = x . P'1. They are of scaled codes, and
+    infinite where there is no patch. Where one is negative, codes at or below it are kept;
+    there it and the descriptor change their signs.
     """
-    rows = torch.nn.functional.pad(members.rows, (0, length - members.rows.shape[2]), value=-1)
-    known = rows.clamp_min(0)
-    limits = (values @ total).gather(1, known.flatten(1)).view(rows.shape)
-    return known.int(), torch.where(rows >= 0, limits, torch.inf)
+    image = tl.program_id(1).to(tl.int64)
+    slot = tl.program_id(0) * PATCHES + tl.arange(0, PATCHES)
+    number, cell = slot % length, slot // length
+    within = slot < slots
+    place = image * (slots // length) * most + cell * most + number
+    row = tl.load(rows + place, mask=within & (number < most), other=-1)
+    known = row >= 0
+    j = tl.arange(0, M)[None, :]
+    x = tl.load(values + (image * n + row)[:, None] * M + j, mask=known[:, None], other=0.0)
+    limit = share * tl.sum(x * tl.load(total + j), 1)
+    x *= tl.where(limit < 0, -scale, scale)[:, None]
+    x_high = x.to(high.dtype.element_ty)
+    target = (image * slots + slot)[:, None] * M + j
+    tl.store(high + target, x_high, mask=within[:, None])
+    if PARTS > 1:
+        x_low = (x - x_high.to(tl.float32)).to(low.dtype.element_ty)
+        tl.store(low + target, x_low, mask=within[:, None])
+    limit = tl.where(known, tl.abs(limit) * forth, float("inf"))
+    tl.store(limits + image * slots + slot, limit, mask=within)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["cells", "tiles"])
 def _code_and_pool(
-    values, rows, limits, high, low, out, n, cells, tiles, k, scale, back,
+    x_high, x_low, limits, high, low, out, cells, tiles, k, back,
     M: tl.constexpr, ATOMS: tl.constexpr, PATCHES: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """Largest codes of the patches of all cells of an image over a block of atoms.
@@ -119,34 +173,28 @@ def _code_and_pool(
     known = (atom < k)[:, None]
     p = tl.load(high + atom[:, None] * M + j[None, :], mask=known, other=0.0)
     q = tl.load(low + atom[:, None] * M + j[None, :], mask=known, other=0.0)
-    first = values + image * n * M
-    place = image * cells * tiles * PATCHES + tl.arange(0, PATCHES)
+    patch = image * cells * tiles * PATCHES + tl.arange(0, PATCHES)
+    place = patch[None, :] * M + j[:, None]
     target = out + image * cells * k + atom
     best = tl.zeros((ATOMS,), tl.float32)
     for tile in range(cells * tiles):
-        row = tl.load(rows + place + tile * PATCHES)
-        limit = tl.load(limits + place + tile * PATCHES)
-        x = tl.load(first + row[:, None] * M + j[None, :]) * scale
-        x_high = x.to(tl.float16)
-        codes = tl.dot(p, tl.trans(x_high))
+        x = tl.load(x_high + place + tile * PATCHES * M)
+        limit = tl.load(limits + patch + tile * PATCHES)
+        codes = tl.dot(p, x)
         if PARTS > 1:
-            x_low = (x - x_high.to(tl.float32)).to(tl.float16)
-            codes = tl.dot(p, tl.trans(x_low), codes)
-            codes = tl.dot(q, tl.trans(x_high), codes)
-        # Where the limit is negative, codes at or below it are kept.
-        codes = codes * tl.where(limit < 0, -back, back)[None, :]
-        kept = tl.where(codes >= tl.abs(limit)[None, :], codes, 0.0)
-        largest = tl.max(kept, 1)
+            codes = tl.dot(p, tl.load(x_low + place + tile * PATCHES * M), codes)
+            codes = tl.dot(q, x, codes)
+        largest = tl.max(tl.where(codes >= limit[None, :], codes, 0.0), 1)
         best = tl.where(tile % tiles == 0, largest, tl.maximum(best, largest))
         # The last tile of a cell writes last.
-        tl.store(target + (tile // tiles) * k, best, mask=atom < k)
+        tl.store(target + (tile // tiles) * k, best * back, mask=atom < k)
 
 
 @launched_there
 def nearest(
     values: torch.Tensor,
     centers: torch.Tensor,
-    parts: int | None = None,
+    products: tuple[int, torch.dtype] | None = None,
     scale: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the nearest center of each row, int32, and half its square less half the distance's.
@@ -157,20 +205,21 @@ def nearest(
     ----------
     values : tensor of shape (n, m)
     centers : tensor of shape (k, m)
-    parts : {3, 1} or None
-        As in :func:`pool_codes`.
+    products : (3 or 1, torch.dtype) or None
+        As in :func:`split`.
     scale : float or None
         That of the values, see :func:`scale_of`, if it is known.
     """
     n, m = values.shape
     k = len(centers)
-    parts = products_of_halves() if parts is None else parts
+    products = products or products_of_halves()
+    parts = products[0]
     n_rows, n_centers, warps, stages = _NEAREST_TILES[parts]
     columns = max(16, triton.next_power_of_2(m))
     padded = triton.cdiv(k, n_centers) * n_centers
     scale = scale_of(values) if scale is None else scale
     high, low, centers_scale = split(
-        torch.nn.functional.pad(centers, (0, columns - m, 0, padded - k))
+        torch.nn.functional.pad(centers, (0, columns - m, 0, padded - k)), products
     )
     offsets = torch.nn.functional.pad(
         0.5 * centers.square().sum(1), (0, padded - k), value=torch.inf
@@ -179,14 +228,14 @@ def nearest(
     scores = values.new_empty(n)
     grid = (triton.cdiv(n, n_rows),)
     _nearest[grid](
-        values, high, low, offsets, found, scores, n, m, padded,
+        values, high, high if low is None else low, offsets, found, scores, n, m, padded,
         scale, 1 / (scale * centers_scale),
         columns, n_rows, n_centers, parts, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return found, scores
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 def _nearest(
     values, high, low, offsets, found, scores, n, m, padded, scale, back,
     M: tl.constexpr, ROWS: tl.constexpr, CENTERS: tl.constexpr, PARTS: tl.constexpr,
@@ -196,8 +245,8 @@ def _nearest(
     j = tl.arange(0, M)
     inside = (row < n)[:, None] & (j < m)[None, :]
     x = tl.load(values + row[:, None] * m + j[None, :], mask=inside, other=0.0) * scale
-    x_high = x.to(tl.float16)
-    x_low = (x - x_high.to(tl.float32)).to(tl.float16)
+    x_high = x.to(high.dtype.element_ty)
+    x_low = (x - x_high.to(tl.float32)).to(high.dtype.element_ty)
     best = tl.full((ROWS,), float("-inf"), tl.float32)
     place = tl.zeros((ROWS,), tl.int32)
     number = tl.arange(0, CENTERS)

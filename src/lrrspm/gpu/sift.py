@@ -6,11 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from ..descriptors import SIFT, OpponentSIFT, RootSIFT
 from ..descriptors.root_sift import FLAT, gaussian_taps
 from ..descriptors.sift import FAINT, FAINT_ROOTED, N_BINS, TAPS, bin_weights
 from .batches import Batch, Grids
+from .device import has_kernels
 
 _REACH = 2  # of the derivative filters
 _LIMIT = 0.2
@@ -22,25 +24,70 @@ SINES = COSINES[-2:] + COSINES[:-2]
 def describe_sift(descriptor: SIFT, batch: Batch) -> tuple[torch.Tensor, list[Grids]]:
     """Return the descriptors (B, ny * nx, 128) of :func:`lrrspm.dense_sift`, and their grid."""
     size, step = int(descriptor.patch_size), int(descriptor.step)
-    grids = Grids(batch.shapes, size, size, step)
-    canvas = batch.canvas(grids, _REACH) * batch.inside(grids, _REACH)
-    return _describe(canvas[:, 0], size, step, root=False), [grids]
+    kinds = [Grids(batch.shapes, size, size, step)]
+    return _describe(batch, kinds, [np.ones(1, np.float32)], root=False), kinds
 
 
 def describe_root_sift(descriptor: RootSIFT, batch: Batch) -> tuple[torch.Tensor, list[Grids]]:
     """Return the values (B, n, m) of RootSIFT or OpponentSIFT, sizes one after another."""
-    found, kinds = [], []
-    least = max(descriptor.patch_sizes)
-    for size, step in zip(descriptor.patch_sizes, descriptor.steps, strict=True):
-        grids = Grids(batch.shapes, least, size, step)
-        taps = gaussian_taps(0.6 * (size / 16) ** 0.5) if size > 16 else np.ones(1, np.float32)
-        canvas = batch.canvas(grids, _REACH + len(taps) - 1)
-        planes = _opponent(canvas) if isinstance(descriptor, OpponentSIFT) else canvas
-        planes = _smooth(_smooth(planes, taps, 2), taps, 3) * batch.inside(grids, _REACH)
-        parts = [_describe(plane, size, step, root=True) for plane in planes.unbind(1)]
-        found.append(torch.cat(parts, 2))
-        kinds.append(grids)
-    return torch.cat(found, 1), kinds
+    sizes, least = descriptor.patch_sizes, max(descriptor.patch_sizes)
+    kinds = [
+        Grids(batch.shapes, least, int(size), int(step))
+        for size, step in zip(sizes, descriptor.steps, strict=True)
+    ]
+    taps = [
+        gaussian_taps(0.6 * (size / 16) ** 0.5) if size > 16 else np.ones(1, np.float32)
+        for size in sizes
+    ]
+    opponent = isinstance(descriptor, OpponentSIFT)
+    return _describe(batch, kinds, taps, root=True, opponent=opponent), kinds
+
+
+def _describe(
+    batch: Batch,
+    kinds: list[Grids],
+    smooth: list[NDArray[np.float32]],
+    root: bool,
+    opponent: bool = False,
+) -> torch.Tensor:
+    """Return the descriptors (B, n, 128 or 256) of patches, sizes one after another.
+
+    ``smooth`` has the taps before the patches of each size.
+    """
+    if not has_kernels(batch.pixels):
+        return torch.cat(
+            [
+                _describe_plainly(batch, grids, taps, root, opponent)
+                for grids, taps in zip(kinds, smooth, strict=True)
+            ],
+            1,
+        )
+    from .kernels import planes, sift
+
+    n, width = sum(grids.n for grids in kinds), 256 if opponent else 128
+    values = torch.empty((len(batch.shapes), n, width), device=batch.pixels.device)
+    first = 0
+    for grids, taps in zip(kinds, smooth, strict=True):
+        height, length = (side + 2 * _REACH for side in grids.sides)
+        table = batch.table(grids, _REACH)
+        found = planes(batch.pixels, table, (height, length), taps, opponent)
+        sift(found, grids.size, grids.step, root, values, first)
+        first += grids.n
+    return values
+
+
+def _describe_plainly(
+    batch: Batch, grids: Grids, taps: NDArray[np.float32], root: bool, opponent: bool
+) -> torch.Tensor:
+    """Return the descriptors of patches of one size."""
+    canvas = batch.canvas(grids, _REACH + len(taps) - 1)
+    planes = _opponent(canvas) if opponent else canvas
+    planes = _smooth(_smooth(planes, taps, 2), taps, 3) * batch.inside(grids, _REACH)
+    parts = [
+        bin_maps(orientations(plane, root), grids.size, grids.step) for plane in planes.unbind(1)
+    ]
+    finish = normalize_root if root else normalize
+    return torch.cat([finish(part) for part in parts], 2)
 
 
 def _opponent(canvas: torch.Tensor) -> torch.Tensor:
@@ -70,17 +117,6 @@ def _differentiate(planes: torch.Tensor, axis: int) -> torch.Tensor:
     far, near = TAPS[1][:_REACH].tolist()
     at = [planes.narrow(axis, t, length) for t in range(2 * _REACH + 1)]
     return far * (at[0] - at[4]) + near * (at[1] - at[3])
-
-
-def _describe(plane: torch.Tensor, size: int, step: int, root: bool) -> torch.Tensor:
-    """Descriptors (B, ny * nx, 128) of planes (B, h + 4, w + 4) that begin before a patch."""
-    if plane.is_cuda:
-        from .kernels import sift
-
-        return sift(plane, size, step, root)
-    maps = orientations(plane, root)
-    values = bin_maps(maps, size, step)
-    return normalize_root(values) if root else normalize(values)
 
 
 def orientations(plane: torch.Tensor, root: bool = False) -> torch.Tensor:

@@ -18,6 +18,7 @@ from concurrent.futures import (
 )
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -236,26 +237,25 @@ def open_engine(
         with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
             yield Engine(threads, executor or threads)
         return
-    check_device(device)
     with (
+        ExitStack() as opened,
         workers(n_jobs) as threads,
         _opened(engine, n_jobs) as executor,
-        full_memory_explained(device),
     ):
-        if threads is None or executor is not None:
-            yield Engine(_beside(device, threads), executor or threads, device)
-            return
-        with ExitStack() as opened:
 
-            @cache
-            def readers() -> tuple[Executor, str]:
-                folder = opened.enter_context(handing_folder())
-                return opened.enter_context(_processes(n_jobs, _AloneContext(), folder)), folder
+        @cache
+        def readers() -> tuple[Executor, str]:
+            folder = opened.enter_context(handing_folder())
+            return opened.enter_context(_processes(n_jobs, _AloneContext(), folder)), folder
 
-            if n_images >= MANY:
-                for _ in range(joblib.effective_n_jobs(n_jobs)):
-                    readers()[0].submit(compile_reading)
-            yield Engine(_beside(device, threads), threads, device, readers)
+        apart = threads is not None and executor is None
+        # They take seconds to start, as torch does to import.
+        if apart and n_images >= MANY and find_spec("torch") is not None:
+            for _ in range(joblib.effective_n_jobs(n_jobs)):
+                readers()[0].submit(compile_reading)
+        beside = _beside(device, threads)
+        with full_memory_explained(device):
+            yield Engine(beside, executor or threads, device, readers if apart else None)
 
 
 def _beside(device: str, threads: Executor | None) -> Executor:
