@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-import torch
 
 from lrrspm import descriptors
 from lrrspm.descriptors.base import Descriptor, PatchGrid
@@ -48,7 +47,9 @@ def test_integers_are_divided():
 def test_every_patch_is_in_its_cell(shapes):
     kinds = [Grids(shapes, 12, size, step) for size, step in ((8, 3), (12, 4))]
     pyramid = SpatialPyramid((1, 2, 4))
-    rows, places = find_members(kinds, pyramid, torch.device("cpu"))
+    images = [np.zeros(shape, np.uint8) for shape in shapes]
+    rows, places, counts = find_members(Batch(images, "cpu"), kinds, pyramid)
+    assert ((rows >= 0).sum(2) == counts).all()
     assert (places[rows < 0] == 0).all()
     for i, shape in enumerate(kinds[0].padded.tolist()):
         expected: list[tuple[int, int]] = []

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from llvmlite import binding
 
 from lrrspm import Channel, LRREncoder, MaxPooling, SpatialPyramidFeatures
 from lrrspm.descriptors import LBP, SIFT, LocalColor, OpponentSIFT, Projection, RootSIFT
+from lrrspm.descriptors.root_sift import gaussian_taps, smoothed
 from lrrspm.encoders import LRRWeightEncoder
 from lrrspm.images import read_pixels
 from lrrspm.methods import find_method
@@ -51,6 +53,37 @@ def test_descriptors(descriptor, on_torch, images):
         found = values[i].cpu().numpy()[np.concatenate([part.ravel() for part in rows])]
         power = 2 if isinstance(descriptor, RootSIFT) else 1  # a root of rounding is large
         np.testing.assert_allclose(found**power, expected**power, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("size", [16, 24, 32, 48, 64])
+@pytest.mark.parametrize("opponent", [False, True])
+def test_planes_have_the_bits_of_the_loops(size, opponent, on_torch, images):
+    """Roots enlarge what another order of the same operations would round otherwise."""
+    from lrrspm.gpu import kernels
+    from lrrspm.gpu.batches import Batch, Grids
+    from lrrspm.gpu.device import INTERPRETED
+    from lrrspm.gpu.sift import smooth_plainly
+
+    if INTERPRETED or not binding.get_host_cpu_features().get("fma", True):
+        pytest.skip("multiply-adds are not fused here")
+    descriptor = OpponentSIFT() if opponent else RootSIFT()
+    batch = Batch([one if opponent else one[..., 1] for one in images], on_torch)
+    grids = Grids(batch.shapes, 64, size, 8)
+    taps = gaussian_taps(0.6 * (size / 16) ** 0.5) if size > 16 else np.ones(1, np.float32)
+    if on_torch == "cpu":
+        found = smooth_plainly(batch, grids, 2, taps, opponent)
+    else:
+        found = kernels.planes(batch.pixels, batch.about, grids, 2, taps, opponent)
+    for i, image in enumerate(images):
+        pixels = (image if opponent else image[..., 1]) / np.float32(255)
+        for j, plane in enumerate(descriptor._planes(np.ascontiguousarray(pixels))):
+            padded = descriptor.pad(plane, 64)
+            expected = smoothed(padded, 0.6 * (size / 16) ** 0.5) if size > 16 else padded
+            y, x = grids.corners[i]
+            shown = expected[y : y + grids.sides[0], x : x + grids.sides[1]]
+            np.testing.assert_array_equal(
+                found[i, j, 2 : 2 + len(shown), 2 : 2 + shown.shape[1]].cpu(), shown
+            )
 
 
 def assert_vectors_agree(features, images, device):

@@ -34,6 +34,8 @@ class Batch:
     Attributes
     ----------
     pixels : tensor of shape (pixels of all images, planes)
+    about : tensor of shape (B, 3), int64
+        First pixel, height and width of each image.
     shapes : tuple of (h, w)
     """
 
@@ -42,6 +44,7 @@ class Batch:
         self._sides: NDArray[np.int64] = np.array(self.shapes, np.int64)
         self._starts: NDArray[np.int64] = np.append(0, self._sides.prod(1).cumsum())
         self.pixels: Any = self._send(images, device)
+        self.about: Any = send(np.column_stack([self._starts[:-1], self._sides]), device)
 
     def _send(self, images: Sequence[NDArray[np.generic]], device: str) -> torch.Tensor:
         """Copy pixels to the device; to a GPU from pinned memory, beside what it computes."""
@@ -67,17 +70,6 @@ class Batch:
         computing.wait_stream(copying)
         sent.record_stream(computing)
         return sent
-
-    def table(self, grids: Grids, margin: int) -> torch.Tensor:
-        """Where canvases lie, (B, 9), int64, for kernels.
-
-        Columns: the image's first pixel, its sides, the place in it of a canvas's first pixel,
-        the same place in the padded image, and the sides of that.
-        """
-        corners = grids.corners - margin
-        added = (grids.padded - self._sides) // 2
-        parts = (self._starts[:-1, None], self._sides, corners - added, corners, grids.padded)
-        return self._tensor(np.concatenate(parts, 1))
 
     def canvas(self, grids: Grids, margin: int) -> torch.Tensor:
         """Return canvases (B, planes, H, W) that begin ``margin`` before the first patch.
@@ -132,6 +124,8 @@ class Grids:
     ----------
     padded, corners, counts : ndarray of shape (B, 2)
         Sides of the padded images, first patches, and patches, down and across.
+    largest : tuple of int
+        The largest of these sides.
     ny, nx : int
         Patches of a canvas.
     sides : tuple of int
@@ -139,6 +133,7 @@ class Grids:
     """
 
     def __init__(self, shapes: Sequence[Shape], least: int, size: int, step: int) -> None:
+        self.least: int = least
         self.size: int = size
         self.step: int = step
         self.padded: NDArray[np.int64] = np.maximum(np.array(shapes, np.int64), least)
@@ -146,6 +141,7 @@ class Grids:
         grid = PatchGrid(sides, size, step)  # of all images at once
         self.corners: NDArray[np.int64] = np.stack([grid.top, grid.left], 1)
         self.counts: NDArray[np.int64] = np.stack([grid.ny, grid.nx], 1)
+        self.largest: tuple[int, int] = tuple(self.padded.max(0).tolist())
         self.ny, self.nx = (int(n) for n in self.counts.max(0))
         self.sides: tuple[int, int] = (self.ny - 1) * step + size, (self.nx - 1) * step + size
 
@@ -179,10 +175,12 @@ class Members(NamedTuple):
         Patches among those of an image's canvases; -1 where there are no more.
     places : tensor of shape (B, cells, most, 2), float32
         Places in the image from -1/2 to 1/2; 0 where there are no more.
+    counts : tensor of shape (B, cells), int32
     """
 
     rows: torch.Tensor
     places: torch.Tensor
+    counts: torch.Tensor
 
     def take(self, values: torch.Tensor) -> torch.Tensor:
         """Return values (B, n, m) by cell, (B, cells, most, m): zeros where there are no more."""
@@ -192,57 +190,42 @@ class Members(NamedTuple):
         return found * (self.rows >= 0)[..., None]
 
 
-def find_members(kinds: Sequence[Grids], pyramid: SpatialPyramid, device: torch.device) -> Members:
+def find_members(batch: Batch, kinds: Sequence[Grids], pyramid: SpatialPyramid) -> Members:
     """Return the patches of cells, for grids of several patch sizes one after another.
 
-    Places are computed as by :func:`lrrspm.descriptors.places`, with the same bits.
+    The patches of a cell are a rectangle of each grid. Places are computed as by
+    :func:`lrrspm.descriptors.places`, with the same bits.
     """
-    table, most = member_table(kinds, pyramid)
-    sent = send(table, device)
-    if has_kernels(sent):
+    if has_kernels(batch.pixels):
         from .kernels import list_members
 
-        return Members(*list_members(sent, *pyramid.shape, most))
+        return Members(*list_members(batch.about, kinds, pyramid.shape))
     n_rows, n_columns = pyramid.shape
-    number = torch.arange(most)
-    full = (len(table), n_rows, n_columns, most)
+    bounds = [
+        [torch.from_numpy(one.starts(i, n)) for i, n in enumerate(pyramid.shape)] for one in kinds
+    ]
+    spans = [(down.diff()[:, :, None], across.diff()[:, None]) for down, across in bounds]
+    counts = [heights * widths for heights, widths in spans]
+    number = torch.arange(int(sum(counts).amax()))
+    full = (len(batch.shapes), n_rows, n_columns, len(number))
     rows = torch.full(full, -1)
     places = torch.zeros((*full, 2))
-    before = torch.zeros((*full[:3], 1), dtype=torch.int64)
-    for part in sent.long().unbind(1):
-        down, across, about = part.split((n_rows + 1, n_columns + 1, 8), 1)
-        heights, widths = down.diff()[:, :, None, None], across.diff()[:, None, :, None]
-        corner, side, (step, size, nx, first) = about[:, :2], about[:, 2:4], about[0, 4:]
-        own, count = number - before, heights * widths
-        y = down[:, :-1, None, None] + own // widths.clamp_min(1)
-        x = across[:, None, :-1, None] + own % widths.clamp_min(1)
-        inside = (own >= 0) & (own < count)
-        rows = torch.where(inside, first + y * nx + x, rows)
+    before, first = torch.zeros((*full[:3], 1), dtype=torch.int64), 0
+    for grids, (down, across), (_, widths), count in zip(kinds, bounds, spans, counts, strict=True):
+        own, width = number - before, widths[..., None].clamp_min(1)
+        y = down[:, :-1, None, None] + own // width
+        x = across[:, None, :-1, None] + own % width
+        inside = (own >= 0) & (own < count[..., None])
+        rows = torch.where(inside, first + y * grids.nx + x, rows)
         for place, (i, axis) in enumerate(((x, 1), (y, 0))):
-            at = (corner[:, axis, None, None, None] + i * step).float() + size / 2
-            spot = at / side[:, axis, None, None, None].float() - 0.5
+            corner, side = (
+                torch.from_numpy(part[:, axis])[:, None, None, None]
+                for part in (grids.corners, grids.padded)
+            )
+            spot = ((corner + i * grids.step).float() + grids.size / 2) / side.float() - 0.5
             places[..., place] = torch.where(inside, spot, places[..., place])
-        before = before + count
-    return Members(rows.int().flatten(1, 2), places.flatten(1, 2))
-
-
-def member_table(kinds: Sequence[Grids], pyramid: SpatialPyramid) -> tuple[NDArray[np.int32], int]:
-    """Where the patches of cells lie, (B, grids, rows + columns + 10), and most of a cell.
-
-    The patches of a cell are a rectangle of each grid. Columns: the first patch of each row of
-    cells, and their number; the same of each column of cells; the first patch, the padded
-    image's sides, step, size, patches across a canvas, and patches of canvases before.
-    """
-    parts, first = [], 0
-    counts: NDArray[np.int64] = np.zeros((len(kinds[0].padded), *pyramid.shape), np.int64)
-    for grids in kinds:
-        down, across = (grids.starts(axis, n) for axis, n in enumerate(pyramid.shape))
-        about = np.array([grids.step, grids.size, grids.nx, first])
-        alike = np.broadcast_to(about, (len(down), 4))
-        parts.append(np.concatenate([down, across, grids.corners, grids.padded, alike], 1))
-        counts += np.diff(down)[:, :, None] * np.diff(across)[:, None, :]
-        first += grids.n
-    return np.stack(parts, 1).astype(np.int32), int(counts.max())
+        before, first = before + count[..., None], first + grids.n
+    return Members(rows.int().flatten(1, 2), places.flatten(1, 2), before.int().flatten(1, 3))
 
 
 def similar(shapes: Sequence[Shape]) -> Iterator[list[int]]:

@@ -152,7 +152,7 @@ class DeviceChannels:
         """Return the vectors (B, n_features) of a batch in a channel, float32."""
         values, kinds = DESCRIBE[type(channel.descriptor)](channel.descriptor, batch)
         encoder, pooling, pyramid = channel.encoder_, channel.pooling_, channel.pyramid
-        members = find_members(kinds, pyramid, values.device)
+        members = find_members(batch, kinds, pyramid)
         pool = _POOLED[type(encoder), type(pooling)]
         vectors: torch.Tensor = pool(
             encoder, pooling, pyramid, values, members, self._sent_once, channel.projection_

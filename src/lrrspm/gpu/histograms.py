@@ -11,7 +11,9 @@ import triton.language as tl
 
 from ..descriptors.lbp import BINS, LEAST, N_PATTERNS
 from ..descriptors.local_color import N_CELLS
+from .batches import Grids
 from .device import launched_there
+from .kernels import locate
 
 _PIXELS = 1024
 _BLOCKS = 64
@@ -146,63 +148,56 @@ def _sum_cells(
 
 @launched_there
 def local_color(
-    pixels: torch.Tensor,
-    table: torch.Tensor,
-    ny: int,
-    nx: int,
-    size: int,
-    step: int,
-    values: torch.Tensor,
-    first: int = 0,
+    pixels: torch.Tensor, about: torch.Tensor, grids: Grids, values: torch.Tensor, first: int = 0
 ) -> None:
     """Write means and deviations of colors in patches to values (B, n, 96), from ``first`` on.
 
     Parameters
     ----------
     pixels : tensor of shape (n, 3), float32 or uint8
-    table : tensor of shape (B, 9)
-        Of :meth:`.batches.Batch.table`, without a margin.
-    ny, nx : int
-        Patches down and across.
+    about : tensor of shape (B, 3)
+        As in :func:`.kernels.planes`.
+    grids : Grids
     """
-    grid = (triton.cdiv(ny * nx * 3 * N_CELLS**2, _VALUES), len(table))
+    grid = (triton.cdiv(grids.n * 3 * N_CELLS**2, _VALUES), len(about))
     _statistics[grid](
-        pixels, table, values, ny, nx, step, values.shape[1], first,
-        size // N_CELLS, N_CELLS, not pixels.is_floating_point(), size <= _LARGEST, _VALUES,
+        pixels, about, values, grids.ny, grids.nx, values.shape[1], first,
+        grids.least, grids.size, grids.step,
+        N_CELLS, not pixels.is_floating_point(), grids.size <= _LARGEST, _VALUES,
     )  # fmt: skip
 
 
-@triton.jit(do_not_specialize=["ny", "nx", "step", "n", "first", "size"])
+@triton.jit(do_not_specialize=["ny", "nx", "n", "first", "least", "size", "step"])
 def _statistics(
-    pixels, table, values, ny, nx, step, n, first,
-    size, CELLS: tl.constexpr, WHOLE: tl.constexpr, SMALL: tl.constexpr, VALUES: tl.constexpr,
+    pixels, about, values, ny, nx, n, first, least, size, step,
+    CELLS: tl.constexpr, WHOLE: tl.constexpr, SMALL: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
-    """Mean and deviation of a color in a cell: size x size reads, most from cache, two writes.
+    """Mean and deviation of a color in a cell: a read per pixel, most from cache, two writes.
 
     Sums of bytes are whole numbers, others doubles: a deviation is a small difference of them.
     """
     kind: tl.constexpr = tl.int32 if WHOLE and SMALL else tl.float64
     image = tl.program_id(1).to(tl.int64)
-    at = table + image * 9
-    h, w = tl.load(at + 1).to(tl.int32), tl.load(at + 2).to(tl.int32)
+    start, h, w, top, left, _, _, _, _ = locate(about, image, least, size, step)
+    side = size // CELLS
     j = tl.program_id(0) * VALUES + tl.arange(0, VALUES)
     known = j < ny * nx * 3 * CELLS * CELLS
     color, cell, patch = j % 3, j // 3 % (CELLS * CELLS), j // (3 * CELLS * CELLS)
-    top = tl.load(at + 3).to(tl.int32) + (patch // nx) * step + (cell // CELLS) * size
-    left = tl.load(at + 4).to(tl.int32) + (patch % nx) * step + (cell % CELLS) * size
-    source = pixels + 3 * tl.load(at) + color
+    top += (patch // nx) * step + (cell // CELLS) * side
+    left += (patch % nx) * step + (cell % CELLS) * side
+    source = pixels + 3 * start + color
     total = tl.zeros((VALUES,), kind)
     squares = tl.zeros((VALUES,), kind)
-    for y in range(size):
+    for y in range(side):
         row = tl.minimum(tl.maximum(top + y, 0), h - 1) * w
-        for x in range(size):
+        for x in range(side):
             place = row + tl.minimum(tl.maximum(left + x, 0), w - 1)
             value = tl.load(source + 3 * place, mask=known, other=0).to(kind)
             total += value
             squares += value * value
     total, squares = total.to(tl.float64), squares.to(tl.float64)
-    mean = total / (size * size)
-    deviation = tl.sqrt(tl.maximum(squares / (size * size) - mean * mean, 0.0))
+    mean = total / (side * side)
+    deviation = tl.sqrt(tl.maximum(squares / (side * side) - mean * mean, 0.0))
     if WHOLE:
         mean, deviation = mean / 255, deviation / 255
     target = values + (image * n + first + patch) * (6 * CELLS * CELLS) + 6 * cell + color

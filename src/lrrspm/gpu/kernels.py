@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..descriptors.root_sift import FLAT
 from ..descriptors.sift import FAINT, FAINT_ROOTED, TAPS, bin_weights
+from .batches import Grids
 from .device import launched_there
 
 _PIXELS = 128
@@ -22,30 +25,35 @@ _PATCHES = 16
 @launched_there
 def planes(
     pixels: torch.Tensor,
-    table: torch.Tensor,
-    shape: tuple[int, int],
+    about: torch.Tensor,
+    grids: Grids,
+    margin: int,
     taps: NDArray[np.float32],
     opponent: bool = False,
     cut: bool = True,
 ) -> torch.Tensor:
     """Return smoothed canvases (B, planes, h, w) of a batch, 0 outside the padded images.
 
-    One kernel per axis; one in all where nothing is smoothed.
+    One kernel per axis; one in all where nothing is smoothed. Operations are those of the CPU,
+    one by one, and so are the bits: roots enlarge what another order would round otherwise.
 
     Parameters
     ----------
     pixels : tensor of shape (n, 1 or 3), float32 or uint8
-    table : tensor of shape (B, 9)
-        Of :meth:`.batches.Batch.table`, with a margin that the taps do not shorten.
-    shape : (h, w)
+    about : tensor of shape (B, 3), int64
+        First pixel and sides of each image, see :class:`.batches.Batch`.
+    grids : Grids
+    margin : int
+        Pixels of canvases around the patches.
     taps : ndarray of shape (reach + 1,)
     opponent : bool
         Return the two opponent planes of colors.
     cut : bool
         False repeats borders instead of zeros.
     """
-    height, width = shape
-    reach, images = len(taps) - 1, len(table)
+    height, width = (side + 2 * margin for side in grids.sides)
+    reach, images = len(taps) - 1, len(about)
+    place = grids.least, grids.size, grids.step, margin
     n_planes = 2 if opponent else 1
     wide = width + 2 * reach
     sent = _sent(taps.tobytes(), pixels.device)
@@ -53,14 +61,14 @@ def planes(
     columns = torch.empty((images, n_planes, height, wide), device=pixels.device)
     grid: tuple[int, ...] = (triton.cdiv(height * wide, _SUMS), images)
     _smooth_columns[grid](
-        pixels, table, sent, columns, height, wide,
-        reach, opponent, whole, cut and not reach, _SUMS,
+        pixels, about, sent, _levels(pixels.device), columns, height, wide, *place,
+        reach, opponent, whole, cut and not reach, _SUMS, enable_fp_fusion=False,
     )  # fmt: skip
     if not reach:
         return columns
     out = torch.empty((images, n_planes, height, width), device=pixels.device)
     grid = (triton.cdiv(height * width, _SUMS), images * n_planes)
-    _smooth_rows[grid](columns, table, sent, out, height, width, n_planes, reach, _SUMS)
+    _smooth_rows[grid](columns, about, sent, out, height, width, n_planes, *place, reach, _SUMS)
     return out
 
 
@@ -69,41 +77,80 @@ def _sent(taps: bytes, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(np.frombuffer(taps, np.float32).copy()).to(device)
 
 
-@triton.jit(do_not_specialize=["height", "width"])
+@lru_cache(maxsize=8)
+def _levels(device: torch.device) -> torch.Tensor:
+    """Bytes over 255: a table, since a GPU divides approximately unless told otherwise."""
+    return torch.from_numpy(np.arange(256, dtype=np.float32) / np.float32(255)).to(device)
+
+
+@triton.jit
+def locate(about, image, least, size, step):
+    """First pixel and sides of an image, the first patch in it, and the same once it is padded."""
+    at = about + 3 * image
+    h, w = tl.load(at + 1).to(tl.int32), tl.load(at + 2).to(tl.int32)
+    tall, wide = tl.maximum(h, least), tl.maximum(w, least)
+    top, left = (tall - size) % step // 2, (wide - size) % step // 2
+    return tl.load(at), h, w, top - (tall - h) // 2, left - (wide - w) // 2, top, left, tall, wide
+
+
+@triton.jit
+def _pixel(source, levels, row, column, h, w, known, OPPONENT: tl.constexpr, WHOLE: tl.constexpr):
+    """Gray, or the two opponent values of a color; rows beyond the border are those at it."""
+    place = tl.minimum(tl.maximum(row, 0), h - 1) * w + column
+    if OPPONENT:
+        red = tl.load(source + 3 * place, mask=known, other=0)
+        green = tl.load(source + 3 * place + 1, mask=known, other=0)
+        blue = tl.load(source + 3 * place + 2, mask=known, other=0)
+        if WHOLE:
+            red, green = tl.load(levels + red), tl.load(levels + green)
+            blue = tl.load(levels + blue)
+        first, second = (red - green) * 0.7071067811865476, (red + green) - 2 * blue
+        return first, second * 0.4082482904638631
+    gray = tl.load(source + place, mask=known, other=0)
+    if WHOLE:
+        gray = tl.load(levels + gray)
+    return gray, gray
+
+
+@triton.jit
+def _pair(source, levels, row, t, column, h, w, known, OPPONENT: tl.constexpr, WHOLE: tl.constexpr):
+    """Sums of the pixels t above and t below."""
+    a, b = _pixel(source, levels, row - t, column, h, w, known, OPPONENT, WHOLE)
+    c, d = _pixel(source, levels, row + t, column, h, w, known, OPPONENT, WHOLE)
+    return a + c, b + d
+
+
+@triton.jit(do_not_specialize=["height", "width", "least", "size", "step", "margin"])
 def _smooth_columns(
-    pixels, table, taps, out, height, width,
+    pixels, about, taps, levels, out, height, width, least, size, step, margin,
     REACH: tl.constexpr, OPPONENT: tl.constexpr, WHOLE: tl.constexpr, CUT: tl.constexpr,
     PIXELS: tl.constexpr,
 ):  # fmt: skip
     """Weighted sums along columns: 2 REACH + 1 reads per pixel and plane, most from cache."""
     image = tl.program_id(1).to(tl.int64)
-    at = table + image * 9
-    source = pixels + tl.load(at) * (3 if OPPONENT else 1)
-    h, w = tl.load(at + 1).to(tl.int32), tl.load(at + 2).to(tl.int32)
+    first, h, w, y0, x0, y1, x1, tall, wide = locate(about, image, least, size, step)
+    source = pixels + first * (3 if OPPONENT else 1)
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     known = pixel < height * width
     y, x = pixel // width, pixel % width
-    row = y + tl.load(at + 3).to(tl.int32)
-    column = tl.minimum(tl.maximum(x - REACH + tl.load(at + 4).to(tl.int32), 0), w - 1)
-    a = tl.zeros((PIXELS,), tl.float32)
-    b = tl.zeros((PIXELS,), tl.float32)
-    for t in tl.static_range(2 * REACH + 1):
-        inside = tl.minimum(tl.maximum(row + (t - REACH), 0), h - 1)
-        place = inside * w + column
-        tap = tl.load(taps + (REACH - t if t < REACH else t - REACH))
-        if OPPONENT:
-            red = tl.load(source + 3 * place, mask=known, other=0).to(tl.float32)
-            green = tl.load(source + 3 * place + 1, mask=known, other=0).to(tl.float32)
-            blue = tl.load(source + 3 * place + 2, mask=known, other=0).to(tl.float32)
-            a += tap * ((red - green) * 0.7071067811865476)
-            b += tap * ((red + green - 2 * blue) * 0.4082482904638631)
-        else:
-            a += tap * tl.load(source + place, mask=known, other=0).to(tl.float32)
-    if WHOLE:
-        a, b = tl.div_rn(a, 255.0), tl.div_rn(b, 255.0)
+    row = y + y0 - margin
+    column = tl.minimum(tl.maximum(x + x0 - margin - REACH, 0), w - 1)
+    a, b = _pixel(source, levels, row, column, h, w, known, OPPONENT, WHOLE)
+    tap = tl.load(taps)
+    if REACH % 2 == 0:
+        a, b = tl.fma(a, tap, 0.0), tl.fma(b, tap, 0.0)  # rounded before sums
+    else:
+        c, d = _pair(source, levels, row, 1, column, h, w, known, OPPONENT, WHOLE)
+        near = tl.load(taps + 1)
+        a, b = tl.fma(a, tap, c * near), tl.fma(b, tap, d * near)
+    for t in tl.static_range(1 + REACH % 2, REACH, 2):
+        c, d = _pair(source, levels, row, t, column, h, w, known, OPPONENT, WHOLE)
+        e, f = _pair(source, levels, row, t + 1, column, h, w, known, OPPONENT, WHOLE)
+        near, far = tl.load(taps + t), tl.load(taps + t + 1)
+        a, b = a + tl.fma(c, near, e * far), b + tl.fma(d, near, f * far)
     if CUT:
-        row, column = y + tl.load(at + 5), x + tl.load(at + 6)
-        shown = (row >= 0) & (row < tl.load(at + 7)) & (column >= 0) & (column < tl.load(at + 8))
+        row, column = y + y1 - margin, x + x1 - margin
+        shown = (row >= 0) & (row < tall) & (column >= 0) & (column < wide)
         a, b = tl.where(shown, a, 0.0), tl.where(shown, b, 0.0)
     target = out + image * (2 if OPPONENT else 1) * height * width + pixel
     tl.store(target, a, mask=known)
@@ -111,23 +158,33 @@ def _smooth_columns(
         tl.store(target + height * width, b, mask=known)
 
 
-@triton.jit(do_not_specialize=["height", "width", "planes"])
+@triton.jit(do_not_specialize=["height", "width", "planes", "least", "size", "step", "margin"])
 def _smooth_rows(
-    columns, table, taps, out, height, width, planes, REACH: tl.constexpr, PIXELS: tl.constexpr
-):
+    columns, about, taps, out, height, width, planes, least, size, step, margin,
+    REACH: tl.constexpr, PIXELS: tl.constexpr,
+):  # fmt: skip
     """Weighted sums along rows, 0 outside the padded images."""
     plane = tl.program_id(1).to(tl.int64)
-    at = table + plane // planes * 9
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     known = pixel < height * width
     y, x = pixel // width, pixel % width
     source = columns + plane * height * (width + 2 * REACH) + y * (width + 2 * REACH) + x
-    a = tl.zeros((PIXELS,), tl.float32)
-    for t in tl.static_range(2 * REACH + 1):
-        tap = tl.load(taps + (REACH - t if t < REACH else t - REACH))
-        a += tap * tl.load(source + t, mask=known, other=0.0)
-    row, column = y + tl.load(at + 5), x + tl.load(at + 6)
-    shown = (row >= 0) & (row < tl.load(at + 7)) & (column >= 0) & (column < tl.load(at + 8))
+    center, tap = tl.load(source + REACH, mask=known, other=0.0), tl.load(taps)
+    if REACH % 2 == 0:
+        a = tl.fma(center, tap, 0.0)
+    else:
+        c = tl.load(source + REACH - 1, mask=known, other=0.0)
+        c += tl.load(source + REACH + 1, mask=known, other=0.0)
+        a = tl.fma(center, tap, c * tl.load(taps + 1))
+    for t in tl.static_range(1 + REACH % 2, REACH, 2):
+        c = tl.load(source + REACH - t, mask=known, other=0.0)
+        c += tl.load(source + REACH + t, mask=known, other=0.0)
+        e = tl.load(source + REACH - t - 1, mask=known, other=0.0)
+        e += tl.load(source + REACH + t + 1, mask=known, other=0.0)
+        a += tl.fma(c, tl.load(taps + t), e * tl.load(taps + t + 1))
+    _, _, _, _, _, y1, x1, tall, wide = locate(about, plane // planes, least, size, step)
+    row, column = y + y1 - margin, x + x1 - margin
+    shown = (row >= 0) & (row < tall) & (column >= 0) & (column < wide)
     tl.store(out + plane * height * width + pixel, tl.where(shown, a, 0.0), mask=known)
 
 
@@ -173,6 +230,19 @@ def _weights(size: int, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(bin_weights(size)[0]).to(device).T.contiguous()
 
 
+@triton.jit
+def _column(at, line, known, g0, g1, g2, d0, d1):
+    """Smoothed and differentiated pixels of a column, with the CPU's operations: the same bits."""
+    a = tl.load(at, mask=known, other=0.0)
+    b = tl.load(at + line, mask=known, other=0.0)
+    c = tl.load(at + 2 * line, mask=known, other=0.0)
+    d = tl.load(at + 3 * line, mask=known, other=0.0)
+    e = tl.load(at + 4 * line, mask=known, other=0.0)
+    smooth = tl.fma(c, g2, tl.fma(b, g1, a * g0))
+    slope = tl.fma(b, d1, a * d0)
+    return tl.fma(e, g0, tl.fma(d, g1, smooth)), tl.fma(e, -d0, tl.fma(d, -d1, slope))
+
+
 @triton.jit(do_not_specialize=["height", "width"])
 def _orientations(plane, maps, height, width, g0, g1, g2, d0, d1, least, PIXELS: tl.constexpr):
     """Eight maps per pixel: 25 reads, most of them from cache, and 8 writes."""
@@ -180,22 +250,15 @@ def _orientations(plane, maps, height, width, g0, g1, g2, d0, d1, least, PIXELS:
     pixel = tl.program_id(0) * PIXELS + tl.arange(0, PIXELS)
     known = pixel < height * width
     y, x = pixel // width, pixel % width
-    corner = plane + image * (height + 4) * (width + 4) + y * (width + 4) + x
-    ix = tl.zeros((PIXELS,), tl.float32)
-    iy = tl.zeros((PIXELS,), tl.float32)
-    for t in tl.static_range(5):
-        row = corner + t * (width + 4)
-        a = tl.load(row, mask=known, other=0.0)
-        b = tl.load(row + 1, mask=known, other=0.0)
-        c = tl.load(row + 2, mask=known, other=0.0)
-        d = tl.load(row + 3, mask=known, other=0.0)
-        e = tl.load(row + 4, mask=known, other=0.0)
-        smooth = g0 if t == 0 or t == 4 else (g1 if t == 1 or t == 3 else g2)
-        ix += smooth * (d0 * (a - e) + d1 * (b - d))
-        if t != 2:
-            slope = d0 if t == 0 or t == 4 else d1
-            total = g0 * (a + e) + g1 * (b + d) + g2 * c
-            iy += total * (slope if t < 2 else -slope)
+    line = width + 4
+    corner = plane + image * (height + 4) * line + y * line + x
+    a, f = _column(corner, line, known, g0, g1, g2, d0, d1)
+    b, g = _column(corner + 1, line, known, g0, g1, g2, d0, d1)
+    _, h = _column(corner + 2, line, known, g0, g1, g2, d0, d1)
+    d, i = _column(corner + 3, line, known, g0, g1, g2, d0, d1)
+    e, j = _column(corner + 4, line, known, g0, g1, g2, d0, d1)
+    ix = tl.fma(a - e, d0, (b - d) * d1)
+    iy = tl.fma(f + j, g0, tl.fma(g + i, g1, h * g2))
     inverse = 1.0 / tl.maximum(ix * ix + iy * iy, least)
     direction = tl.arange(0, 8)
     half = 0.7071067811865476
@@ -283,54 +346,74 @@ def _sum_columns(
 
 @launched_there
 def list_members(
-    table: torch.Tensor, n_rows: int, n_columns: int, most: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the rows (B, cells, most) and places (B, cells, most, 2) of :class:`.batches.Members`.
+    about: torch.Tensor, kinds: Sequence[Grids], shape: tuple[int, int]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return rows, places and counts of :class:`.batches.Members`.
 
     Parameters
     ----------
-    table : tensor of shape (B, grids, n_rows + n_columns + 10), int32
-        Of :func:`.batches.member_table`.
+    about : tensor of shape (B, 3)
+        As in :func:`planes`.
+    kinds : sequence of Grids
+    shape : (rows, columns)
+        Of the finest cells.
     """
-    images, grids, _ = table.shape
-    cells = n_rows * n_columns
-    rows = table.new_empty((images, cells, most))
-    places = table.new_empty((images, cells, most, 2), dtype=torch.float32)
-    _list_members[(cells, images)](table, rows, places, grids, n_rows, n_columns, most, _PIXELS)
-    return rows, places
+    # As many as a cell can have at most: an interval holds a patch per step.
+    most = 0
+    for grids in kinds:
+        sides = zip(grids.largest, shape, strict=True)
+        most += math.prod(triton.cdiv(side, n * grids.step) for side, n in sides)
+    n_rows, n_columns = shape
+    size = len(about), n_rows * n_columns
+    counts = torch.zeros(size, dtype=torch.int32, device=about.device)
+    rows = torch.full((*size, most), -1, dtype=torch.int32, device=about.device)
+    places = torch.zeros((*size, most, 2), device=about.device)
+    first = 0
+    for grids in kinds:
+        _add_members[size[::-1]](
+            about, rows, places, counts, n_rows, n_columns, most, first, grids.nx,
+            grids.least, grids.size, grids.step, _PIXELS,
+        )  # fmt: skip
+        first += grids.n
+    return rows, places, counts
 
 
-@triton.jit(do_not_specialize=["grids", "n_rows", "n_columns", "most"])
-def _list_members(table, rows, places, grids, n_rows, n_columns, most, NUMBERS: tl.constexpr):
-    """Patches of a cell, a rectangle of each grid after another: three writes per patch."""
+@triton.jit
+def _first_patch(cell, cells, corner, length, size, step):
+    """Number of the first patch with its center in a cell or after it.
+
+    (corner + i step + (size + 1) / 2) cells / length > cell, in whole numbers.
+    """
+    above = 2 * cell * length - cells * (size + 1 + 2 * corner)
+    found = above // (2 * cells * step) + 1
+    # At most as many as there are; of what is below 0, quotients are not to be relied on.
+    return tl.where(above < 0, 0, tl.minimum(found, (length - size) // step + 1))
+
+
+@triton.jit(do_not_specialize=["n_columns", "most", "first", "nx", "least", "size", "step"])
+def _add_members(
+    about, rows, places, counts, n_rows, n_columns, most, first, nx, least, size, step,
+    NUMBERS: tl.constexpr,
+):  # fmt: skip
+    """Add the patches of a grid to a cell, a rectangle: three writes per patch."""
     cell, image = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    wide = n_rows + n_columns + 10
-    for first in range(0, most, NUMBERS):
-        number = first + tl.arange(0, NUMBERS)
-        row = tl.full((NUMBERS,), -1, tl.int32)
-        across = tl.zeros((NUMBERS,), tl.float32)
-        down = tl.zeros((NUMBERS,), tl.float32)
-        before = 0
-        for grid in range(grids):
-            at = table + (image * grids + grid) * wide
-            y, end = tl.load(at + cell // n_columns), tl.load(at + cell // n_columns + 1)
-            at += n_rows + 1
-            x, stop = tl.load(at + cell % n_columns), tl.load(at + cell % n_columns + 1)
-            at += n_columns + 1
-            own, width = number - before, tl.maximum(stop - x, 1)
-            count = (end - y) * (stop - x)
-            inside = (own >= 0) & (own < count)
-            i, j = y + own // width, x + own % width
-            row = tl.where(inside, tl.load(at + 7) + i * tl.load(at + 6) + j, row)
-            step, half = tl.load(at + 4), 0.5 * tl.load(at + 5).to(tl.float32)
-            # The center of the first pixel is 0, and its place that of half a pixel.
-            u = (tl.load(at + 1) + j * step).to(tl.float32) + half
-            v = (tl.load(at) + i * step).to(tl.float32) + half
-            u = tl.div_rn(u, tl.load(at + 3).to(tl.float32)) - 0.5
-            v = tl.div_rn(v, tl.load(at + 2).to(tl.float32)) - 0.5
-            across, down = tl.where(inside, u, across), tl.where(inside, v, down)
-            before += count
-        target = (image * tl.num_programs(0) + cell) * most + number
-        tl.store(rows + target, row, mask=number < most)
-        tl.store(places + 2 * target, across, mask=number < most)
-        tl.store(places + 2 * target + 1, down, mask=number < most)
+    _, _, _, _, _, top, left, tall, wide = locate(about, image, least, size, step)
+    down, across = cell // n_columns, cell % n_columns
+    y = _first_patch(down, n_rows, top, tall, size, step)
+    x = _first_patch(across, n_columns, left, wide, size, step)
+    height = _first_patch(down + 1, n_rows, top, tall, size, step) - y
+    width = _first_patch(across + 1, n_columns, left, wide, size, step) - x
+    place = image * tl.num_programs(0) + cell
+    before = tl.load(counts + place)
+    for start in range(0, height * width, NUMBERS):
+        number = start + tl.arange(0, NUMBERS)
+        known = number < height * width
+        i, j = y + number // width, x + number % width
+        # The center of the first pixel is 0, and its place that of half a pixel.
+        u = (left + j * step).to(tl.float32) + 0.5 * size
+        v = (top + i * step).to(tl.float32) + 0.5 * size
+        target = place * most + before + number
+        tl.store(rows + target, first + i * nx + j, mask=known)
+        tl.store(places + 2 * target, tl.div_rn(u, wide.to(tl.float32)) - 0.5, mask=known)
+        tl.store(places + 2 * target + 1, tl.div_rn(v, tall.to(tl.float32)) - 0.5, mask=known)
+    tl.store(counts + place, before + height * width)

@@ -36,9 +36,7 @@ def describe_lbp(descriptor: LBP, batch: Batch) -> tuple[torch.Tensor, list[Grid
     values = torch.empty((len(batch.shapes), n, descriptor.n_values), device=batch.pixels.device)
     first, taps = 0, np.ones(1, np.float32)
     for grids, radius in sizes:
-        height, width = (side + 2 * radius for side in grids.sides)
-        table = batch.table(grids, radius)
-        canvas = planes(batch.pixels, table, (height, width), taps, cut=False)
+        canvas = planes(batch.pixels, batch.about, grids, radius, taps, cut=False)
         lbp(canvas[:, 0], radius, grids.step, grids.size, values, first)
         first += grids.n
     return values, kinds

@@ -25,8 +25,7 @@ def describe_local_color(descriptor: LocalColor, batch: Batch) -> tuple[torch.Te
     values = torch.empty((len(batch.shapes), n, descriptor.n_values), device=batch.pixels.device)
     first = 0
     for grids in kinds:
-        table = batch.table(grids, 0)
-        local_color(batch.pixels, table, grids.ny, grids.nx, grids.size, grids.step, values, first)
+        local_color(batch.pixels, batch.about, grids, values, first)
         first += grids.n
     return values, kinds
 

@@ -80,9 +80,8 @@ def sum_moments(
     patches, warps, stages = tiles or _TILES
     whole = fit_program(k, m)
     atoms = _power(k) if whole else max(16, _MOST // _power(m))
-    counts = (members.rows >= 0).sum(2, dtype=torch.int32)
     about = (
-        projected, origin, members.rows.contiguous(), members.places.contiguous(), counts,
+        projected, origin, members.rows, members.places, members.counts,
         projection, offset,
     )  # fmt: skip
     sizes = n, stride, most, k, m, len(origin), position, survivors, power

@@ -113,7 +113,7 @@ def pool_codes(
     limits = values.new_empty((images, slots))
     grid = (triton.cdiv(slots, _SORTED), images)
     _sort_halves[grid](
-        values, members.rows.contiguous(), total, sorted_high, sorted_low, limits,
+        values, members.rows, total, sorted_high, sorted_low, limits,
         n, most, count * n_patches, slots, share, _LARGEST, scale * _LARGEST, m, _SORTED, parts,
     )  # fmt: skip
     out = values.new_empty((images, cells, k))

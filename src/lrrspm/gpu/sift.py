@@ -68,9 +68,7 @@ def _describe(
     values = torch.empty((len(batch.shapes), n, width), device=batch.pixels.device)
     first = 0
     for grids, taps in zip(kinds, smooth, strict=True):
-        height, length = (side + 2 * _REACH for side in grids.sides)
-        table = batch.table(grids, _REACH)
-        found = planes(batch.pixels, table, (height, length), taps, opponent)
+        found = planes(batch.pixels, batch.about, grids, _REACH, taps, opponent)
         sift(found, grids.size, grids.step, root, values, first)
         first += grids.n
     return values
@@ -80,14 +78,21 @@ def _describe_plainly(
     batch: Batch, grids: Grids, taps: NDArray[np.float32], root: bool, opponent: bool
 ) -> torch.Tensor:
     """Return the descriptors of patches of one size."""
-    canvas = batch.canvas(grids, _REACH + len(taps) - 1)
-    planes = _opponent(canvas) if opponent else canvas
-    planes = _smooth(_smooth(planes, taps, 2), taps, 3) * batch.inside(grids, _REACH)
+    planes = smooth_plainly(batch, grids, _REACH, taps, opponent)
     parts = [
         bin_maps(orientations(plane, root), grids.size, grids.step) for plane in planes.unbind(1)
     ]
     finish = normalize_root if root else normalize
     return torch.cat([finish(part) for part in parts], 2)
+
+
+def smooth_plainly(
+    batch: Batch, grids: Grids, margin: int, taps: NDArray[np.float32], opponent: bool
+) -> torch.Tensor:
+    """Return smoothed canvases (B, planes, h, w), 0 outside the padded images."""
+    canvas = batch.canvas(grids, margin + len(taps) - 1)
+    planes = _opponent(canvas) if opponent else canvas
+    return _smooth(_smooth(planes, taps, 2), taps, 3) * batch.inside(grids, margin)
 
 
 def _opponent(canvas: torch.Tensor) -> torch.Tensor:
@@ -97,33 +102,46 @@ def _opponent(canvas: torch.Tensor) -> torch.Tensor:
     return torch.stack([first, second], 1)
 
 
-def _smooth(planes: torch.Tensor, taps: np.ndarray, axis: int) -> torch.Tensor:
-    """Smooth along an axis, which becomes shorter by the reach of the taps on both sides."""
-    both = [*taps[:0:-1].tolist(), *taps.tolist()]
-    return _correlate(planes, both, axis)
+def _smooth(planes: torch.Tensor, taps: NDArray[np.float32], axis: int) -> torch.Tensor:
+    """Smooth along an axis, which becomes shorter by the reach of the taps on both sides.
 
-
-def _correlate(planes: torch.Tensor, taps: list[float], axis: int) -> torch.Tensor:
-    length = planes.shape[axis] - len(taps) + 1
-    total = taps[0] * planes.narrow(axis, 0, length)
-    for t, tap in enumerate(taps[1:], 1):
-        total = total.add_(planes.narrow(axis, t, length), alpha=tap)
+    With the operations of the CPU's loop, one by one, for the same bits: sums with ``alpha``
+    are fused multiply-adds, as LLVM makes them there. Where an image is nearly flat, roots
+    enlarge what another order would round otherwise.
+    """
+    first, *others = taps.tolist()
+    reach = len(others)
+    length = planes.shape[axis] - 2 * reach
+    at = [planes.narrow(axis, t, length) for t in range(2 * reach + 1)]
+    pairs = [at[reach - t] + at[reach + t] for t in range(1, reach + 1)]
+    odd, center = reach % 2, at[reach]
+    total = (pairs[0] * others[0]).add_(center, alpha=first) if odd else center * first
+    for t in range(odd, reach, 2):
+        total += (pairs[t + 1] * others[t + 1]).add_(pairs[t], alpha=others[t])
     return total
 
 
-def _differentiate(planes: torch.Tensor, axis: int) -> torch.Tensor:
-    """Correlate with the derivative taps, in pairs: flat areas are exactly 0."""
-    length = planes.shape[axis] - 2 * _REACH
-    far, near = TAPS[1][:_REACH].tolist()
-    at = [planes.narrow(axis, t, length) for t in range(2 * _REACH + 1)]
-    return far * (at[0] - at[4]) + near * (at[1] - at[3])
+def gradients(plane: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Correlate planes (B, h + 4, w + 4) with the derivatives, likewise with the CPU's bits."""
+    height, width = (length - 2 * _REACH for length in plane.shape[1:])
+    rows = [plane.narrow(1, t, height) for t in range(2 * _REACH + 1)]
+    summed = []
+    for taps in TAPS:
+        first, *others = taps.tolist()
+        total = rows[0] * first
+        for row, tap in zip(rows[1:], others, strict=True):
+            total.add_(row, alpha=tap)
+        summed.append([total.narrow(2, t, width) for t in range(2 * _REACH + 1)])
+    (g0, g1, g2), (d0, d1) = TAPS[0][:3].tolist(), TAPS[1][:2].tolist()
+    s, d = summed
+    ix = ((s[1] - s[3]) * d1).add_(s[0] - s[4], alpha=d0)
+    iy = (d[2] * g2).add_(d[1] + d[3], alpha=g1).add_(d[0] + d[4], alpha=g0)
+    return ix, iy
 
 
 def orientations(plane: torch.Tensor, root: bool = False) -> torch.Tensor:
     """Return the eight orientation maps, (B, 8, h, w), of planes (B, h + 4, w + 4)."""
-    smooth = TAPS[0].tolist()
-    ix = _differentiate(_correlate(plane, smooth, 1), 2)
-    iy = _correlate(_differentiate(plane, 1), smooth, 2)
+    ix, iy = gradients(plane)
     inverse = 1 / (ix * ix + iy * iy).clamp_min(float(FAINT_ROOTED if root else FAINT))
     maps = []
     for c, s in zip(COSINES, SINES, strict=True):
