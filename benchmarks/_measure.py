@@ -7,6 +7,7 @@ import json
 import operator
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -133,6 +134,36 @@ def show(name: str, result: dict[str, Any]) -> None:
         value = "missing" if line["value"] is None else f"{line['value']:.4g}"
         target, met = line["target"] or "", words[line["met"]]
         print(f"{name:<11}{line['what']:<66}{value:>9}  {target:<8}{met}", flush=True)
+
+
+def find_torch() -> Any:
+    """Return torch, on a machine that has a GPU."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingError("torch: install lrrspm[gpu]") from None
+    if not torch.cuda.is_available():
+        raise MissingError("a GPU")
+    return torch
+
+
+def seconds_on_gpu(call: Callable[[], object]) -> float:
+    """Return the median seconds of a call on the GPU, by its own clock."""
+    from triton.testing import do_bench
+
+    return 1e-3 * do_bench(call, warmup=50, rep=300, return_mode="median")
+
+
+def describe_gpu() -> dict[str, str]:
+    """Return GPU, driver and clocks, as they are after the work."""
+    import torch
+    import triton
+
+    asked = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit")
+    command = ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = dict(zip(asked, told.splitlines()[0].split(", "), strict=True))
+    return {**found, "torch": torch.__version__, "triton": triton.__version__}
 
 
 def peak_of(pid: int) -> float:

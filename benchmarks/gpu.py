@@ -1,19 +1,19 @@
 """How many images per second does a GPU turn into vectors, and how near is it to its limits?
 
 Images of 300x200 pixels, decoded, 8 bits, on the GPU. Targets, for an H200: 60,000
-images per second for dense SIFT, 10,000 and 3,000 for balanced and best, and low-rank
-codes with their maxima at half the speed of the bare matrix product (tf32, by cuBLAS),
-which writes all codes and pools none. One iteration of k-means, 10 million x 128 numbers
-and 4096 centers, in half the time of torch's product, argmax and sum; machines of 102
-classes from a Gram matrix, on the GPU and on one thread of the CPU.
+images per second for dense SIFT, which is compared with kornia's; 10,000 and 3,000 for
+balanced and best on color images; and low-rank codes with their maxima at half the speed
+of the bare matrix product (tf32, by cuBLAS), which writes all codes and pools none. One
+iteration of k-means, 10 million x 128 numbers and 4096 centers, in half the time of
+torch's product, argmax and sum; machines of 102 classes from a Gram matrix, on the GPU
+and on one thread of the CPU.
 
 A limit is what the chip does in the same run: a copy within its memory, bytes read and
 written, and the product of two matrices of 8192 x 8192. Parts of the benchmark keep the
 results of others:
 
-- *kernels*: all of the above
-- *LS*, *YaleB*: models are trained with half of the images per class and tested with the
-  rest, on the CPU and on the GPU, from files
+- *kernels*: all of the above, and what each kernel takes
+- *counters*: what limits each kernel, see ``gpu_profile.py``
 - *Caltech101*: the command ``evaluate --method best`` on one split, from files; target:
   30 seconds. Twice: where kernels are not compiled yet, the first run compiles them.
 
@@ -26,44 +26,46 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lrrspm import ImageClassifier, LinearSVM, SpatialPyramidFeatures, find_images
+from lrrspm import LinearSVM
 from lrrspm._support.environment import describe_environment
+from lrrspm.channels import Channel
 from lrrspm.descriptors import SIFT
-from lrrspm.methods import find_method
 from lrrspm.pooling import SpatialPyramid
 
 from ._measure import (
     RESULTS,
-    MissingError,
     data_folder,
+    describe_gpu,
     figure,
+    find_torch,
     made_image,
     measure,
+    seconds_on_gpu,
     show,
 )
+from .gpu_peers import kornia_sift
+from .gpu_profile import PRECISIONS, counters, fitted_channels, kernel_times
 
 HEIGHT, WIDTH = 200, 300
 IMAGES = 512
 PATCHES = 48 * 31
 VALUES = 128
-PARTS = ("kernels", "LS", "YaleB", "Caltech101")
-PRECISIONS = {"single": 3, "half": 1}
-"""Products of halves per product."""
+PARTS = ("kernels", "counters", "Caltech101")
 TARGETS = {"fast": None, "balanced": ">= 10000", "best": ">= 3000"}
 SIDE = 8192
 
 
 def run(*parts: str) -> dict[str, Any]:
     """Measure some parts; those left out keep their results."""
-    torch = _torch()
+    torch = find_torch()
     file = RESULTS / "gpu.json"
-    found = json.loads(file.read_text())["result"] if file.exists() else {}
+    found = json.loads(file.read_text())["result"] if parts and file.exists() else {}
     found.pop("figures", None)
     commits = found.get("commits", {})
     if not parts or "kernels" in parts:
@@ -71,27 +73,38 @@ def run(*parts: str) -> dict[str, Any]:
         found |= {
             "limits": limits,
             "sift": _sift(limits),
+            "kornia": kornia_sift(IMAGES),
             "codes": [_codes(torch, k, limits) for k in (256, 1024, 4096)],
-            "images_per_second": _presets(torch),
+            **_presets(torch),
             "kmeans": _kmeans(torch, limits),
             "machines": _machines(torch),
         }
-    for name in ("LS", "YaleB"):
-        if not parts or name in parts:
-            found[name] = _accuracies(name)
+    if not parts or "counters" in parts:
+        found["counters"] = counters()
     if not parts or "Caltech101" in parts:
         found["Caltech101"] = _evaluate()
-    found["device"] = _device(torch)
+    found["device"] = describe_gpu()
     now = describe_environment()["commit"]
     found["commits"] = {**commits, **dict.fromkeys(parts or PARTS, now)}
     return {"figures": _figures(found), **found}
 
 
+def preset_rates(rates: Mapping[str, float]) -> Iterator[tuple[str, str, float]]:
+    """Yield presets, the kind of images that they were timed on, and images per second."""
+    for name in TARGETS:
+        if (gray := f"{name}_gray") in rates:
+            yield name, "color images", rates[name]
+            yield name, "gray images", rates[gray]
+        else:
+            yield name, "images", rates[name]
+
+
 def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
+    ours, theirs = found["sift"]["images_per_second"], found.get("kornia")
+    ratio = None if theirs is None else ours / theirs["images_per_second"]
     figures = [
-        figure(
-            "dense SIFT, 300x200, images per second", found["sift"]["images_per_second"], ">= 60000"
-        )
+        figure("dense SIFT, 300x200, images per second", ours, ">= 60000"),
+        figure("dense SIFT: our images per second over kornia's", ratio),
     ]
     figures += [
         figure(
@@ -103,8 +116,12 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
         for name in PRECISIONS
     ]
     figures += [
-        figure(f"{name}, decoded images to vectors, per second", rate, TARGETS[name])
-        for name, rate in found["images_per_second"].items()
+        figure(
+            f"{name}, decoded {images} to vectors, per second",
+            rate,
+            None if images == "gray images" else TARGETS[name],
+        )
+        for name, images, rate in preset_rates(found["images_per_second"])
     ]
     figures += [
         figure(f"k-means, one iteration, {name}: torch's seconds over ours", row["ratio"], ">= 2")
@@ -114,16 +131,6 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
         figure(f"102 SVMs, {name}: the CPU's seconds over the GPU's", row["ratio"])
         for name, row in found["machines"].items()
     ]
-    for folder in ("LS", "YaleB"):
-        for name, row in found.get(folder, {}).items():
-            off = 100 * abs(row["cuda"]["accuracy"] - row["cpu"]["accuracy"])
-            least = ">= 0.999" if folder == "LS" else None
-            figures += [
-                figure(
-                    f"{name}, {folder}: share of equal predictions, one model", row["equal"], least
-                ),
-                figure(f"{name}, {folder}: accuracy, points between CPU and GPU", off, "<= 0.1"),
-            ]
     if "Caltech101" in found:
         seconds = found["Caltech101"]["seconds"]
         figures += [
@@ -133,47 +140,20 @@ def _figures(found: dict[str, Any]) -> list[dict[str, Any]]:
     return figures
 
 
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingError("torch: install lrrspm[gpu]") from None
-    if not torch.cuda.is_available():
-        raise MissingError("a GPU")
-    return torch
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    """Return the median seconds of a call on the GPU, by its own clock."""
-    from triton.testing import do_bench
-
-    return 1e-3 * do_bench(call, warmup=50, rep=300, return_mode="median")
-
-
-def _device(torch: Any) -> dict[str, str]:
-    """Return GPU, driver and clocks, as they are after the work."""
-    import triton
-
-    asked = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.limit")
-    command = ["nvidia-smi", f"--query-gpu={','.join(asked)}", "--format=csv,noheader"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = dict(zip(asked, told.splitlines()[0].split(", "), strict=True))
-    return {**found, "torch": torch.__version__, "triton": triton.__version__}
-
-
 def _limits(torch: Any) -> dict[str, float]:
     """Return what the chip does: bytes per second, and operations per second of products."""
     source = torch.randn(2**28, device="cuda")
     target = torch.empty_like(source)
-    limits = {"copy": 2 * source.nbytes / _seconds(lambda: target.copy_(source))}
+    limits = {"copy": 2 * source.nbytes / seconds_on_gpu(lambda: target.copy_(source))}
     square = source[: SIDE * SIDE].view(SIDE, SIDE)
     for name, precision in {"tf32": "high", "float32": "highest"}.items():
         torch.set_float32_matmul_precision(precision)
-        limits[name] = 2 * SIDE**3 / _seconds(lambda: square @ square)
+        limits[name] = 2 * SIDE**3 / seconds_on_gpu(lambda: square @ square)
     return limits
 
 
-def _pixels(color: bool = False) -> list[Any]:
+def made_pixels(color: bool = False) -> list[Any]:
+    """Return images of 8 bits, gray (h, w) or color (h, w, 3)."""
     planes = [made_image(HEIGHT, WIDTH, seed) for seed in range(18)]
     images = [np.stack(planes[i : i + 3], axis=2) if color else planes[i] for i in range(16)]
     return [(255 * images[i % 16]).astype(np.uint8) for i in range(IMAGES)]
@@ -183,9 +163,9 @@ def _sift(limits: dict[str, float]) -> dict[str, float]:
     from lrrspm.gpu.batches import Batch
     from lrrspm.gpu.sift import describe_sift
 
-    images = _pixels()
+    images = made_pixels()
     batch = Batch(images, "cuda")
-    taken = _seconds(lambda: describe_sift(SIFT(), batch)) / IMAGES
+    taken = seconds_on_gpu(lambda: describe_sift(SIFT(), batch)) / IMAGES
     found = describe_sift(SIFT(), batch)[0][:16].cpu().numpy()
     expected = np.stack([SIFT().describe(image / np.float32(255)).values for image in images[:16]])
     # Pixels are read and descriptors written; maps and sums go through memory in between.
@@ -203,16 +183,16 @@ def _sift(limits: dict[str, float]) -> dict[str, float]:
 def _codes(torch: Any, k: int, limits: dict[str, float]) -> dict[str, Any]:
     from lrrspm.gpu.batches import Batch, find_members
     from lrrspm.gpu.pooling import truncated
-    from lrrspm.gpu.products import pool_codes
+    from lrrspm.gpu.products import pool_codes, split_atoms
     from lrrspm.gpu.sift import describe_sift
 
     count = IMAGES if k < 4096 else IMAGES // 2
-    batch = Batch(_pixels()[:count], "cuda")
+    batch = Batch(made_pixels()[:count], "cuda")
     values, kinds = describe_sift(SIFT(), batch)
-    members = find_members(kinds, SpatialPyramid(), values.device)
+    members = find_members(batch, kinds, SpatialPyramid())
     generator = torch.Generator("cuda").manual_seed(0)
     projection = 0.05 * torch.randn(VALUES, k, device="cuda", generator=generator)
-    total, share, atoms = projection.sum(1), 0.98 / k, projection.T.contiguous()
+    total, share = projection.sum(1), 0.98 / k
     exact = torch.stack(
         [
             truncated(cell.double(), projection.double(), total.double(), share, False)
@@ -222,7 +202,7 @@ def _codes(torch: Any, k: int, limits: dict[str, float]) -> dict[str, Any]:
     )  # fmt: skip
     flat, out = values.flatten(0, 1), values.new_empty((count * PATCHES, k))
     torch.set_float32_matmul_precision("high")
-    bare = _seconds(lambda: torch.mm(flat, projection, out=out))
+    bare = seconds_on_gpu(lambda: torch.mm(flat, projection, out=out))
     torch.set_float32_matmul_precision("highest")
     operations = 2 * count * PATCHES * VALUES * k
     row: dict[str, Any] = {
@@ -231,39 +211,79 @@ def _codes(torch: Any, k: int, limits: dict[str, float]) -> dict[str, Any]:
         "bare": {"images_per_second": count / bare, "share_of_chip": operations / bare
                  / limits["tf32"]},
     }  # fmt: skip
-    for precision, parts in PRECISIONS.items():
-        pool = partial(pool_codes, values, members, atoms, total, share, parts)
-        taken, found = _seconds(pool), pool()[:4]
+    for precision, word in PRECISIONS.items():
+        torch.set_float32_matmul_precision(word)
+        pool = partial(pool_codes, values, members, split_atoms(projection), total, share)
+        torch.set_float32_matmul_precision("highest")
+        taken, found = seconds_on_gpu(pool), pool()[:4]
         row[precision] = {
             "images_per_second": count / taken,
             "share_of_bare": bare / taken,
             "share_of_chip": operations / taken / limits["tf32"],
             "largest_difference": float((found - exact).abs().max() / exact.max()),
+            "kernels": kernel_times(pool, count).microseconds,
         }
     return row
 
 
-def _presets(torch: Any) -> dict[str, float]:
-    """Return images per second from decoded pixels on the GPU to vectors there."""
+def _presets(torch: Any) -> dict[str, Any]:
+    """Return images per second from decoded pixels on the GPU to vectors there.
+
+    Also microseconds per image of each channel and of its kernels, and how often these are
+    launched for a batch of 256. Where images have no color, the channels that read it are
+    left out.
+    """
     from lrrspm.gpu.batches import Batch
     from lrrspm.gpu.encoding import DeviceChannels
 
-    pixels = {color: _pixels(color)[:256] for color in (False, True)}
+    pixels = {color: made_pixels(color)[:256] for color in (False, True)}
     batches = {color: Batch(images, "cuda") for color, images in pixels.items()}
-    rates = {}
+    rates, spent, times = {}, {}, {}
     for name in TARGETS:
-        features = SpatialPyramidFeatures(
-            find_method(name).channels(), n_samples=20_000, random_state=0, n_jobs=-1
-        ).fit(pixels[True][:16])
-        channels = DeviceChannels(features.channels_, "cuda")
+        fitted = fitted_channels(name, pixels[True][:16])
+        computed = DeviceChannels(fitted, "cuda")
 
-        def encode(features: Any = features, channels: Any = channels) -> None:
-            with torch.inference_mode():
-                for channel in features.channels_:
-                    channels.encode(channel, batches[channel.descriptor.color])
+        def seconds(channels: Sequence[Channel], computed: DeviceChannels = computed) -> float:
+            def encode() -> None:
+                with torch.inference_mode():
+                    for channel in channels:
+                        computed.encode(channel, batches[channel.descriptor.color])
 
-        rates[name] = 256 / _seconds(encode)
-    return rates
+            return seconds_on_gpu(encode) / 256
+
+        gray = [channel for channel in fitted if not channel.descriptor.color]
+        rates[name] = 1 / seconds(fitted)
+        if len(gray) < len(fitted):
+            rates[f"{name}_gray"] = 1 / seconds(gray)
+        each = [1e6 * seconds([channel]) for channel in fitted]
+        spent[name] = dict(zip(_numbered(fitted), each, strict=True))
+        times[name] = {
+            named: kernel_times(
+                partial(computed.encode, channel, batches[channel.descriptor.color]), 256
+            )
+            for named, channel in zip(_numbered(fitted), fitted, strict=True)
+        }
+    return {
+        "images_per_second": rates,
+        "channel_microseconds": spent,
+        "kernels": {
+            name: {channel: found.microseconds for channel, found in each.items()}
+            for name, each in times.items()
+        },
+        "launches": {
+            name: {channel: found.launches for channel, found in each.items()}
+            for name, each in times.items()
+        },
+    }
+
+
+def _numbered(channels: Sequence[Channel]) -> list[str]:
+    """Return names of the channels' descriptors; several of one kind are numbered."""
+    names = [type(channel.descriptor).__name__ for channel in channels]
+    return [
+        f"{name} {names[: i + 1].count(name)}" if names.count(name) > 1 else name
+        for i, name in enumerate(names)
+    ]
 
 
 def _kmeans(torch: Any, limits: dict[str, float]) -> dict[str, Any]:
@@ -298,9 +318,9 @@ def _kmeans(torch: Any, limits: dict[str, float]) -> dict[str, Any]:
     found: dict[str, Any] = {"n": n, "m": m, "k": k, "precisions": {}}
     for name, precision in (("single", "highest"), ("half", "high")):
         torch.set_float32_matmul_precision(precision)
-        theirs, ours = _seconds(by_torch), _seconds(lambda: rows.nearest(given))
-        assigned = _seconds(lambda: find_nearest(values, centers))
-        bare = _seconds(
+        theirs, ours = seconds_on_gpu(by_torch), seconds_on_gpu(lambda: rows.nearest(given))
+        assigned = seconds_on_gpu(lambda: find_nearest(values, centers))
+        bare = seconds_on_gpu(
             lambda: [torch.mm(part, centers.T, out=out) for part in values.split(block)]
         )
         right = (find_nearest(values[:65536], centers)[0] == exact).float().mean()
@@ -367,47 +387,6 @@ def _evaluate() -> dict[str, Any]:
         "stages": said["seconds"],
         "images": said["images"],
     }
-
-
-def _accuracies(name: str) -> dict[str, dict[str, Any]]:
-    """Return accuracies and seconds on a data set, from files, on the CPU and on the GPU."""
-    paths, labels = find_images(data_folder(name))
-    names = np.array(labels)
-    rng = np.random.default_rng(0)
-    trained = np.zeros(len(paths), bool)
-    for label in np.unique(names):
-        own = rng.permutation(np.flatnonzero(names == label))
-        trained[own[: len(own) // 2]] = True
-    parts = [[paths[i] for i in np.flatnonzero(part)] for part in (trained, ~trained)]
-    truth = names[~trained]
-    rows: dict[str, dict[str, Any]] = {}
-    for name in TARGETS:
-        row: dict[str, Any] = {"trained": len(parts[0]), "tested": len(parts[1])}
-        found = {}
-        for device in ("cpu", "cuda"):
-            model = ImageClassifier(method=name, random_state=0, n_jobs=-1, device=device)
-            model.fit(parts[0][::17], names[trained][::17])  # compiles
-            start = time.perf_counter()
-            model.fit(parts[0], names[trained])
-            rates = {}
-            taken = time.perf_counter() - start
-            for threads in (-1, 4):
-                start = time.perf_counter()
-                found[device] = model.set_params(n_jobs=threads).predict(parts[1])
-                rates[str(threads)] = len(truth) / (time.perf_counter() - start)
-            if device == "cpu":  # the same model on the other device
-                found["swapped"] = model.set_params(device="cuda").predict(parts[1])
-            row[device] = {
-                "accuracy": float(
-                    np.mean([(found[device] == truth)[truth == c].mean() for c in np.unique(truth)])
-                ),
-                "train_seconds": taken,
-                "test_images_per_second_by_threads": rates,
-            }
-        row["equal"] = float((found["cpu"] == found["swapped"]).mean())
-        row["equal_when_trained_apart"] = float((found["cpu"] == found["cuda"]).mean())
-        rows[name] = row
-    return rows
 
 
 if __name__ == "__main__":

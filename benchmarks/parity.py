@@ -101,7 +101,7 @@ def flips(features: SpatialPyramidFeatures, path: str) -> int:
     import torch
 
     from lrrspm.gpu.batches import Batch, find_members
-    from lrrspm.gpu.encoding import DESCRIBE, DeviceChannels
+    from lrrspm.gpu.encoding import DESCRIBE
     from lrrspm.gpu.pooling import _weights
 
     count, pixels = 0, features.read(path)
@@ -112,12 +112,17 @@ def flips(features: SpatialPyramidFeatures, path: str) -> int:
         here = channel.project(channel.descriptor.describe(image))
         codes = np.empty((len(here), encoder.n_atoms), np.float32)
         encoder.encode(here, codes)
-        values, kinds = DESCRIBE[type(channel.descriptor)](
-            channel.descriptor, Batch([image], "cpu")
+        batch = Batch([image], "cpu")
+        values, kinds = DESCRIBE[type(channel.descriptor)](channel.descriptor, batch)
+        members = find_members(batch, kinds, channel.pyramid)
+        projection = channel.projection_
+        components, mean, atoms, offset = map(
+            torch.from_numpy,
+            (projection.components_, projection.mean_, encoder.projection_, encoder.offset_),
         )
-        members = find_members(kinds, channel.pyramid, values.device)
-        there = DeviceChannels([channel], "cpu")._project(channel.projection_, values, members)
-        products = there @ torch.from_numpy(encoder.projection_) + torch.from_numpy(encoder.offset_)
+        there = members.take(values @ components - mean @ components)
+        there = torch.cat([there, members.places * projection.position], -1)
+        products = there @ atoms + offset
         kept = (_weights(products, encoder) > 0)[members.rows >= 0].sum(0)
         count += int(np.abs((codes > 0).sum(0) - kept.numpy()).sum())
     return count

@@ -21,12 +21,12 @@ from . import (
     everyday,
     evidence,
     fusion,
+    gpu_parity,
     gpu_tables,
     parity,
     recompute,
     review,
     robustness,
-    roofline,
 )
 from .__main__ import SCRIPTS
 from ._measure import RESULTS, ROOT, describe_source
@@ -84,9 +84,9 @@ def tables() -> dict[str, str]:
         "gains": future_gains(),
         "gpu": gpu_tables.kernels_table(),
         "parity": parity.table(),
-        "scenes": gpu_tables.scenes_table(),
+        "gpu_parity": gpu_parity.table(),
         "gpu_evaluate": gpu_tables.evaluate_line(),
-        "roofline": roofline.table(),
+        "roofline": gpu_tables.roofline_table(),
         "photographs": robustness.say_photographs(),
         "hardening": hardening_table(),
         "methods": methods_table(),
