@@ -182,13 +182,21 @@ def test_without_triton(monkeypatch):
 PRECISIONS = """
 import torch
 from lrrspm.gpu import describe_device
-from lrrspm.gpu.device import precision_of_products
+from lrrspm.gpu.device import precision_of_products, single_precision
 
 assert precision_of_products() == "highest"
+for word in ("high", "medium", "highest"):
+    torch.set_float32_matmul_precision(word)
+    with single_precision():
+        assert precision_of_products() == "highest"
+    assert precision_of_products() == word
 for word in ("tf32", "ieee"):
     torch.backends.cuda.matmul.fp32_precision = word
     expected = "high" if word == "tf32" else "highest"
     assert precision_of_products() == describe_device("torch")[2] == expected
+    with single_precision():
+        assert precision_of_products() == "highest"
+    assert torch.backends.cuda.matmul.fp32_precision == word
 """
 
 

@@ -200,6 +200,18 @@ def test_empty_clusters_take_the_farthest_rows(on_torch):
     np.testing.assert_array_equal(found.sums[0], [6, 6, 6])
 
 
+def test_gram_matrix_in_tf32_is_that_of_single_precision(accelerator):
+    import torch
+
+    X, _ = vectors(60, 5000)
+    expected = accelerator.gram(X)
+    torch.set_float32_matmul_precision("high")
+    try:
+        np.testing.assert_array_equal(accelerator.gram(X), expected)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_gram_matrix_of_half_precision(accelerator):
     X, _ = vectors(40, 5000, kind=np.float16)
     np.testing.assert_allclose(linear_gram(X, accelerator), linear_gram(X, None), atol=2e-5)

@@ -67,6 +67,29 @@ def precision_of_products() -> str:
         return "high" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "highest"
 
 
+@contextmanager
+def single_precision() -> Iterator[None]:
+    """Let torch multiply in single precision, whatever it may use elsewhere."""
+    import torch
+
+    if precision_of_products() == "highest":
+        yield
+        return
+    try:
+        before, new = torch.get_float32_matmul_precision(), False
+        torch.set_float32_matmul_precision("highest")
+    except RuntimeError:  # torch.backends was told, see above
+        before, new = torch.backends.cuda.matmul.fp32_precision, True
+        torch.backends.cuda.matmul.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        if new:
+            torch.backends.cuda.matmul.fp32_precision = before
+        else:
+            torch.set_float32_matmul_precision(before)
+
+
 def check_device(name: str) -> str:
     """Return torch's name of a device; raise DeviceError where it cannot be used.
 

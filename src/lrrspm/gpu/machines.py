@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._support.devices import Held
+from .device import single_precision
 
 _COLUMNS = 4096
 """Columns per product. Matrix units add up with less than single precision, so sums are short."""
@@ -75,8 +76,10 @@ class DeviceMatrix(Held):
     def gram(self) -> NDArray[np.float32]:
         n = self.shape[0]
         gram = torch.zeros((n, n), device=self._rows.device)
-        for columns in self._columns():
-            gram += _square(self._rows[:, columns])
+        # In tf32 it would not be positive, and Newton's method would not converge.
+        with single_precision():
+            for columns in self._columns():
+                gram += _square(self._rows[:, columns])
         return np.asarray(gram.cpu())
 
     def weights(self, betas: NDArray[Any]) -> NDArray[np.float32]:
