@@ -344,7 +344,7 @@ def table() -> str:
     ]
     for row in rows:
         devices = {f"GPU, `{precision}`": found for precision, found in row["device"].items()}
-        for name, found in {"CPU": row["cpu"], **devices}.items():
+        for name, found in {f"CPU, {row['cpu']['machine']}": row["cpu"], **devices}.items():
             cells = (name, _percent(found["accuracy"]),
                      _percent(found["equal"]) if "equal" in found else "",
                      f"{found['train_seconds']:.1f}",
