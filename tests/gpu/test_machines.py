@@ -255,6 +255,17 @@ def test_many_files_are_read_by_processes(device, image_folder, monkeypatch, rea
     assert not reads  # in this process
 
 
+def test_processes_are_started_for_more_files_where_these_are_only_read(device):
+    some = ["a.png"] * engines.MANY
+    with open_engine(2, None, device) as engine:
+        assert engine._reads_apart(some)
+        assert not engine._reads_apart(some, reading=True)
+        assert engine._reads_apart(some * engines.WAITED_FOR, reading=True)
+        assert engine.readers is not None
+        engine.readers()
+        assert engine._reads_apart(some, reading=True)
+
+
 READING = """
 import sys
 import lrrspm.pipeline.engines

@@ -137,7 +137,7 @@ def pool_moments(
     values = members.take(values - origin)
     if position > 0:
         values = torch.cat([values, members.places * position], -1)
-    weights = _weights(values @ parts[0] + parts[1], encoder)
+    weights = weigh(values @ parts[0] + parts[1], encoder)
     weights = weights * (members.rows >= 0)[..., None]
     powers = [values, values.square()][: pooling.order]
     sums = torch.stack([weights.mT @ one for one in powers], 2)
@@ -170,7 +170,7 @@ def _finish(
     return torch.cat(levels, 1).flatten(1)
 
 
-def _weights(z: torch.Tensor, encoder: LRRWeightEncoder) -> torch.Tensor:
+def weigh(z: torch.Tensor, encoder: LRRWeightEncoder) -> torch.Tensor:
     """Weights (..., k) from entries z, see :class:`lrrspm.encoders.LRRWeightEncoder`."""
     largest, place = z.max(-1, keepdim=True)
     shares = torch.where(z >= encoder.survivors * largest, z / largest, 0.0)

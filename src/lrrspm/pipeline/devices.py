@@ -51,7 +51,9 @@ def encode_on_device(
     computed = DeviceChannels([channel for _, channel in channels], check_device(engine.device))
     wanted = [source for source, _ in channels]
     asked = iter(items)
-    with closing(_read_ahead(engine.map_chunks(read_chunk, items, sources, wanted))) as batches:
+    with closing(
+        _read_ahead(engine.map_chunks(read_chunk, items, sources, wanted, reading=True))
+    ) as batches:
         for some in batches:
             yield from _encode(computed, len(channels), [(next(asked), one) for one in some])
 
@@ -91,7 +93,7 @@ def blocks_on_device(
     jobs = {bool(c.descriptor.color): sources.add(features, c) for c in channels}
     wanted = list(jobs.values())
     items = [Item(i, images[i], tuple(range(len(jobs)))) for i in range(first, len(images))]
-    outcomes = engine.map_chunks(read_chunk, items, sources, wanted)
+    outcomes = engine.map_chunks(read_chunk, items, sources, wanted, reading=True)
     with closing(_read_ahead(outcomes, min(IMAGES, computed.most))) as batches:
         for some in batches:
             skipped = {one.number: one.error.reason for one in some if one.error is not None}
