@@ -23,6 +23,9 @@ REFERENCE = "torch"
 """Name of torch's own CPU device: the operations of a GPU, to compare with."""
 
 
+_PINNED = 2**29
+"""Most bytes that come from a GPU through pinned memory at once."""
+
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 """True if Triton runs kernels in Python, on any device: slow, but it shows what they compute."""
 
@@ -44,11 +47,14 @@ def send(array: NDArray[Any], device: torch.device | str) -> torch.Tensor:
 
 
 def fetch(tensor: torch.Tensor) -> NDArray[Any]:
-    """Return a tensor on the host; from a GPU through pinned memory, which is faster."""
+    """Return a tensor on the host; from a GPU through pinned memory, which is faster.
+
+    Torch keeps that memory, in blocks of powers of two, so what is large goes without.
+    """
     import torch
 
-    if not tensor.is_cuda:
-        return np.asarray(tensor)
+    if not tensor.is_cuda or tensor.nbytes > _PINNED:
+        return np.asarray(tensor.cpu())
     found = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     return np.asarray(found.copy_(tensor))
 
