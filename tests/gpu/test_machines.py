@@ -15,6 +15,7 @@ from lrrspm import ImageClassifier, LinearSVM, find_images, learn_codebook
 from lrrspm._support.devices import Accelerator
 from lrrspm._support.parallel import workers
 from lrrspm.encoders.kmeans import kmeans
+from lrrspm.gpu import DeviceError
 from lrrspm.pipeline import engines, open_engine
 from lrrspm.pipeline.handing import handing_folder
 from lrrspm.svm import linear_gram
@@ -264,6 +265,18 @@ def test_processes_are_started_for_more_files_where_these_are_only_read(device):
         assert engine.readers is not None
         engine.readers()
         assert engine._reads_apart(some, reading=True)
+
+
+def test_no_process_starts_for_a_gpu_without_a_driver(monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr("lrrspm.gpu.device._DRIVERS", ())
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
+    monkeypatch.setattr(engines, "_processes", None)  # what is called fails
+    with (
+        pytest.raises(DeviceError, match="was not found"),
+        open_engine(2, None, "cuda", engines.MANY),
+    ):
+        pass
 
 
 READING = """

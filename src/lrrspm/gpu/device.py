@@ -23,6 +23,9 @@ REFERENCE = "torch"
 """Name of torch's own CPU device: the operations of a GPU, to compare with."""
 
 
+_DRIVERS = "/dev/nvidiactl", "/dev/dxg"
+"""Files of NVIDIA's drivers, on Linux and in its subsystem for Windows."""
+
 _PINNED = 2**29
 """Most bytes that come from a GPU through pinned memory at once."""
 
@@ -94,6 +97,12 @@ def single_precision() -> Iterator[None]:
             torch.backends.cuda.matmul.fp32_precision = before
         else:
             torch.set_float32_matmul_precision(before)
+
+
+def may_exist(name: str) -> bool:
+    """True if torch, which is slow to import, and a driver for the device seem to be there."""
+    driver = name == REFERENCE or any(map(os.path.exists, _DRIVERS))
+    return driver and find_spec("torch") is not None
 
 
 def check_device(name: str) -> str:

@@ -18,7 +18,6 @@ from concurrent.futures import (
 )
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -28,7 +27,7 @@ import joblib
 from .. import config
 from .._support.parallel import ordered_map, workers
 from ..gpu import check_device
-from ..gpu.device import full_memory_explained
+from ..gpu.device import full_memory_explained, may_exist
 from .chunks import compile_reading
 from .handing import hand_over, handing_folder, receive
 
@@ -266,7 +265,7 @@ def open_engine(
 
         apart = threads is not None and executor is None
         # They take seconds to start, as torch does to import.
-        if apart and n_images >= MANY and find_spec("torch") is not None:
+        if apart and n_images >= MANY and may_exist(device):
             for _ in range(joblib.effective_n_jobs(n_jobs)):
                 readers()[0].submit(compile_reading)
         beside = _beside(device, threads)
