@@ -335,8 +335,8 @@ def table() -> str:
         "Vectors of one model, which was trained on the CPU: lengths of the differences from the "
         "CPU's vectors, over the lengths of these, for at least "
         f"{min(row['compared'] for row in rows)} test images. Computed again in `highest`, with "
-        f"another number of threads, at least {_percent(repeated)} of the vectors have the same "
-        "bits.",
+        f"another number of threads, {'all' if repeated == 1 else _percent(repeated) + ' of the'} "
+        "vectors have the same bits.",
         "",
         "| images | method | trained and tested on | accuracy | predictions as on the CPU | "
         "seconds to train | images per second |",

@@ -1,5 +1,7 @@
 """Descriptors and vectors of a device agree with those of the loops."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from llvmlite import binding
@@ -7,6 +9,7 @@ from llvmlite import binding
 from lrrspm import Channel, LRREncoder, MaxPooling, SpatialPyramidFeatures
 from lrrspm.descriptors import LBP, SIFT, LocalColor, OpponentSIFT, Projection, RootSIFT
 from lrrspm.descriptors.root_sift import gaussian_taps, smoothed
+from lrrspm.descriptors.sift import FAINT, TAPS, orientation_row
 from lrrspm.encoders import LRRWeightEncoder
 from lrrspm.images import read_pixels
 from lrrspm.methods import find_method
@@ -84,6 +87,43 @@ def test_planes_have_the_bits_of_the_loops(size, opponent, on_torch, images):
             np.testing.assert_array_equal(
                 found[i, j, 2 : 2 + len(shown), 2 : 2 + shown.shape[1]].cpu(), shown
             )
+
+
+def test_gradients_have_the_bits_of_the_loops(images):
+    import torch
+
+    from lrrspm.gpu.sift import gradients
+
+    if not binding.get_host_cpu_features().get("fma", True):
+        pytest.skip("multiply-adds are not fused here")
+    image = images[0][..., 1] / np.float32(255)
+    height, width = image.shape
+    found = gradients(torch.from_numpy(np.pad(image, 2))[None])
+    work = np.zeros((6, width + 4), np.float32)
+    for y in range(height):
+        orientation_row(image, y, *TAPS, FAINT, work, np.empty((8, width), np.float32))
+        for ours, row in zip(found, work[2:], strict=False):
+            np.testing.assert_array_equal(ours[0, y].numpy(), row[:width])
+
+
+def test_numbers_of_numpy_are_numbers(on_torch, images):
+    from lrrspm.gpu.encoding import DeviceChannels
+
+    root = RootSIFT(tuple(np.array([16, 24])), tuple(np.array([8, 8])))
+    patterns = LBP(tuple(np.array([24])), tuple(np.array([6])), tuple(np.array([1])))
+    float32: Any = np.float32
+    half, two, threshold = (float32(value) for value in (0.5, 2, 0.98))
+    encoder = LRRWeightEncoder(8, survivors=half, power=two)
+    channels = [
+        Channel(encoder, one, MomentPooling(), projection=Projection(20))
+        for one in (root, patterns)
+    ]
+    channels.append(Channel(LRREncoder(20, threshold=threshold)))
+    features = SpatialPyramidFeatures(channels, n_samples=3000, random_state=0).fit(images)
+    computed = DeviceChannels(features.channels_, on_torch)
+    for number, channel in enumerate(features.channels_):
+        vectors = computed.vectors(number, pixels_of(channel.descriptor, images[:1]))
+        assert np.isfinite(vectors).all()
 
 
 def assert_vectors_agree(features, images, device):

@@ -64,7 +64,9 @@ class Batch:
                 part[...] = image
         if device == "cpu":
             return flat
-        computing, copying = torch.cuda.current_stream(device), _copying(device)
+        number = torch.device(device).index
+        number = torch.cuda.current_device() if number is None else number
+        computing, copying = torch.cuda.current_stream(number), _copying(number)
         with torch.cuda.stream(copying):
             sent = flat.to(device, non_blocking=True)
         computing.wait_stream(copying)
@@ -109,9 +111,9 @@ class Batch:
 
 
 @lru_cache(maxsize=16)
-def _copying(device: str) -> Any:
+def _copying(number: int) -> Any:
     """Return the stream of copies to a GPU."""
-    return torch.cuda.Stream(device)
+    return torch.cuda.Stream(number)
 
 
 class Grids:
@@ -133,7 +135,7 @@ class Grids:
     """
 
     def __init__(self, shapes: Sequence[Shape], least: int, size: int, step: int) -> None:
-        self.least: int = least
+        self.least: int = int(least)
         self.size: int = size
         self.step: int = step
         self.padded: NDArray[np.int64] = np.maximum(np.array(shapes, np.int64), least)

@@ -52,7 +52,7 @@ def send(array: NDArray[Any], device: torch.device | str) -> torch.Tensor:
 def fetch(tensor: torch.Tensor) -> NDArray[Any]:
     """Return a tensor on the host; from a GPU through pinned memory, which is faster.
 
-    Torch keeps that memory, in blocks of powers of two, so what is large goes without.
+    Torch keeps that memory, in blocks of powers of two, so large results are copied directly.
     """
     import torch
 
@@ -99,6 +99,15 @@ def single_precision() -> Iterator[None]:
             torch.set_float32_matmul_precision(before)
 
 
+def check_name(name: str) -> None:
+    """Raise DeviceError for what is no name of a device; this needs no torch."""
+    if name != REFERENCE and name.partition(":")[0] != "cuda":
+        raise DeviceError(f"no device {name!r}; choose from: cpu, cuda, {REFERENCE}")
+    # Not by torch, which takes 256 for 0.
+    if name != REFERENCE and re.fullmatch("cuda(?::(0|[1-9][0-9]{0,8}))?", name) is None:
+        raise DeviceError(f"no device {name!r}; number GPUs as in cuda:0")
+
+
 def may_exist(name: str) -> bool:
     """True if torch, which is slow to import, and a driver for the device seem to be there."""
     driver = name == REFERENCE or any(map(os.path.exists, _DRIVERS))
@@ -113,8 +122,7 @@ def check_device(name: str) -> str:
     name : str
         "cuda", "cuda:1" and so on, or "torch".
     """
-    if name != REFERENCE and name.partition(":")[0] != "cuda":
-        raise DeviceError(f"no device {name!r}; choose from: cpu, cuda, {REFERENCE}")
+    check_name(name)
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -126,12 +134,8 @@ def check_device(name: str) -> str:
         ) from error
     if name == REFERENCE:
         return "cpu"
-    # Not by torch, which takes 256 for 0.
-    found = re.fullmatch("cuda(?::(0|[1-9][0-9]{0,8}))?", name)
-    if found is None:
-        raise DeviceError(f"no device {name!r}; number GPUs as in cuda:0")
     count = torch.cuda.device_count()
-    if int(found[1] or 0) >= count:
+    if int(name.partition(":")[2] or 0) >= count:
         raise DeviceError(f"device {name!r} was not found: torch {torch.__version__} sees {count}")
     if find_spec("triton") is None:
         raise DeviceError(f"device {name!r} needs Triton, which comes with torch on Linux")
@@ -185,4 +189,9 @@ def describe_device(name: str) -> list[str]:
 
     device = check_device(name)
     chip = torch.cuda.get_device_name(device) if device != "cpu" else "CPU"
-    return [chip, torch.__version__, precision_of_products()]
+    found = [chip, torch.__version__, precision_of_products()]
+    if device != "cpu" or INTERPRETED:
+        import triton
+
+        found += [f"triton {triton.__version__}", "interpreted" if INTERPRETED else "compiled"]
+    return found

@@ -365,17 +365,18 @@ def list_members(
         most += math.prod(triton.cdiv(side, n * grids.step) for side, n in sides)
     n_rows, n_columns = shape
     size = len(about), n_rows * n_columns
-    counts = torch.zeros(size, dtype=torch.int32, device=about.device)
+    # Before each grid, and after the last one: a program would race with itself over one number.
+    counts = torch.zeros((len(kinds) + 1, *size), dtype=torch.int32, device=about.device)
     rows = torch.full((*size, most), -1, dtype=torch.int32, device=about.device)
     places = torch.zeros((*size, most, 2), device=about.device)
     first = 0
-    for grids in kinds:
+    for grids, before, after in zip(kinds, counts, counts[1:], strict=False):
         _add_members[size[::-1]](
-            about, rows, places, counts, n_rows, n_columns, most, first, grids.nx,
+            about, rows, places, before, after, n_rows, n_columns, most, first, grids.nx,
             grids.least, grids.size, grids.step, _PIXELS,
         )  # fmt: skip
         first += grids.n
-    return rows, places, counts
+    return rows, places, counts[-1]
 
 
 @triton.jit
@@ -392,7 +393,7 @@ def _first_patch(cell, cells, corner, length, size, step):
 
 @triton.jit(do_not_specialize=["n_columns", "most", "first", "nx", "least", "size", "step"])
 def _add_members(
-    about, rows, places, counts, n_rows, n_columns, most, first, nx, least, size, step,
+    about, rows, places, before, after, n_rows, n_columns, most, first, nx, least, size, step,
     NUMBERS: tl.constexpr,
 ):  # fmt: skip
     """Add the patches of a grid to a cell, a rectangle: three writes per patch."""
@@ -404,7 +405,7 @@ def _add_members(
     height = _first_patch(down + 1, n_rows, top, tall, size, step) - y
     width = _first_patch(across + 1, n_columns, left, wide, size, step) - x
     place = image * tl.num_programs(0) + cell
-    before = tl.load(counts + place)
+    own = place * most + tl.load(before + place)
     for start in range(0, height * width, NUMBERS):
         number = start + tl.arange(0, NUMBERS)
         known = number < height * width
@@ -412,8 +413,8 @@ def _add_members(
         # The center of the first pixel is 0, and its place that of half a pixel.
         u = (left + j * step).to(tl.float32) + 0.5 * size
         v = (top + i * step).to(tl.float32) + 0.5 * size
-        target = place * most + before + number
+        target = own + number
         tl.store(rows + target, first + i * nx + j, mask=known)
         tl.store(places + 2 * target, tl.div_rn(u, wide.to(tl.float32)) - 0.5, mask=known)
         tl.store(places + 2 * target + 1, tl.div_rn(v, tall.to(tl.float32)) - 0.5, mask=known)
-    tl.store(counts + place, before + height * width)
+    tl.store(after + place, tl.load(before + place) + height * width)

@@ -22,7 +22,7 @@ def describe_lbp(descriptor: LBP, batch: Batch) -> tuple[torch.Tensor, list[Grid
         Grids(batch.shapes, least, int(size), int(step))
         for size, step in zip(descriptor.patch_sizes, descriptor.steps, strict=True)
     ]
-    sizes = list(zip(kinds, descriptor.radii, strict=True))
+    sizes = list(zip(kinds, map(int, descriptor.radii), strict=True))
     if not has_kernels(batch.pixels):
         found = [
             describe_plainly(batch.canvas(grids, radius)[:, 0], radius, grids.step, grids.size)

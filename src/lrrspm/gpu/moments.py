@@ -52,7 +52,6 @@ def sum_moments(
     survivors: float,
     power: float,
     order: int,
-    tiles: tuple[int, int, int] | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return sums of weights (B, cells, k), and of weighted values and squares, (.., order, k, m).
 
@@ -71,20 +70,18 @@ def sum_moments(
     projection, offset : tensors of shape (m, k) and (k,)
         Of :class:`lrrspm.encoders.LRRWeightEncoder`, whose ``survivors`` and ``power`` follow.
     order : {1, 2}
-    tiles : tuple of int or None
-        Patches per tile, warps and stages, to compare; None is the fastest.
     """
     images, n, stride = projected.shape
     cells, most = members.rows.shape[1:]
     m, k = projection.shape
-    patches, warps, stages = tiles or _TILES
+    patches, warps, stages = _TILES
     whole = fit_program(k, m)
     atoms = _power(k) if whole else max(16, _MOST // _power(m))
     about = (
         projected, origin, members.rows, members.places, members.counts,
-        projection, offset,
+        projection.contiguous(), offset,
     )  # fmt: skip
-    sizes = n, stride, most, k, m, len(origin), position, survivors, power
+    sizes = n, stride, most, k, m, len(origin), position, float(survivors), float(power)
     kinds: dict[str, Any] = {
         "M": _power(m), "K": atoms, "PATCHES": patches, "SQUARED": power == 2,
         "PRODUCT": products(), "num_warps": warps, "num_stages": stages,
@@ -207,6 +204,8 @@ def _sum_moments(
             largest = tl.load(top, mask=known, other=1.0)[:, None]
             best = tl.load(top + 1, mask=known, other=0.0).to(tl.int32)
             total = tl.load(top + 2, mask=known, other=1.0)
+            # The largest survives, also if this product rounds otherwise than the one before.
+            z = tl.where(atom[None, :] == best[:, None], largest, z)
             share = _share(z, largest, survivors, power, SQUARED)
         # Where no entry is positive, the largest one has it all.
         only = tl.where(atom[None, :] == best[:, None], 1.0, 0.0)

@@ -78,7 +78,6 @@ def pool_codes(
     atoms: Halves,
     total: torch.Tensor,
     share: float,
-    tiles: tuple[int, int, int, int] | None = None,
 ) -> torch.Tensor:
     """Return the largest low-rank codes of each cell, (B, cells, k), without any n x k matrix.
 
@@ -96,16 +95,13 @@ def pool_codes(
         P'1.
     share : float
         Threshold divided by k, positive.
-    tiles : tuple of int or None
-        Atoms and patches per tile, warps and stages, to compare; None is the fastest.
     """
     images, n, m = values.shape
     cells, most = members.rows.shape[1:]
     high, low, scale = atoms
     k, kind, parts = len(high), high.dtype, 1 if low is None else 3
-    n_atoms, n_patches, warps, stages = (
-        tiles or (_MANY_CODE_TILES if k >= _MANY_CODES else _CODE_TILES)[parts]
-    )
+    tiles = _MANY_CODE_TILES if k >= _MANY_CODES else _CODE_TILES
+    n_atoms, n_patches, warps, stages = tiles[parts]
     count = triton.cdiv(most, n_patches)
     slots = cells * count * n_patches
     sorted_high = torch.empty((images, slots, m), dtype=kind, device=values.device)
@@ -114,7 +110,8 @@ def pool_codes(
     grid = (triton.cdiv(slots, _SORTED), images)
     _sort_halves[grid](
         values, members.rows, total, sorted_high, sorted_low, limits,
-        n, most, count * n_patches, slots, share, _LARGEST, scale * _LARGEST, m, _SORTED, parts,
+        n, most, count * n_patches, slots, float(share), _LARGEST, scale * _LARGEST,
+        m, _SORTED, parts,
     )  # fmt: skip
     out = values.new_empty((images, cells, k))
     grid = (triton.cdiv(k, n_atoms), images)
@@ -210,6 +207,7 @@ def nearest(
     scale : float or None
         That of the values, see :func:`scale_of`, if it is known.
     """
+    values, centers = values.contiguous(), centers.contiguous()
     n, m = values.shape
     k = len(centers)
     products = products or products_of_halves()
@@ -288,7 +286,7 @@ def sums_of_rows(values: torch.Tensor, order: torch.Tensor, starts: torch.Tensor
 
 @triton.jit
 def _sum_groups(values, order, starts, out, m, M: tl.constexpr, ROWS: tl.constexpr):
-    """Sum the rows of a group, a few at a time in single precision."""
+    """Sum the rows of a group, a few at a time, in double precision."""
     group = tl.program_id(0)
     j = tl.arange(0, M)
     first, last = tl.load(starts + group), tl.load(starts + group + 1)

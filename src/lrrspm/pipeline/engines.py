@@ -27,7 +27,7 @@ import joblib
 from .. import config
 from .._support.parallel import ordered_map, workers
 from ..gpu import check_device
-from ..gpu.device import full_memory_explained, may_exist
+from ..gpu.device import check_name, full_memory_explained, may_exist
 from .chunks import compile_reading
 from .handing import hand_over, handing_folder, receive
 
@@ -44,7 +44,7 @@ MANY = 1000
 """Images from which processes read for a device: threads of one do not keep up with it."""
 
 WAITED_FOR = 5
-"""Times as many images that are only read are worth the seconds that processes take to start."""
+"""Multiple of MANY from which starting processes pays off where images are only read."""
 
 READING = 4
 """Chunks that threads read for a device at once: they take turns, and more get in each other's
@@ -252,6 +252,7 @@ def open_engine(
         with workers(n_jobs) as threads, _opened(engine, n_jobs) as executor:
             yield Engine(threads, executor or threads)
         return
+    check_name(device)
     with (
         ExitStack() as opened,
         workers(n_jobs) as threads,
