@@ -13,7 +13,17 @@ import torch
 
 from benchmarks import roofline
 from benchmarks.gpu_profile import fitted_channels
-from lrrspm.gpu import batches, histograms, kernels, lbp, local_color, moments, pooling, products
+from lrrspm.gpu import (
+    batches,
+    cells,
+    histograms,
+    kernels,
+    lbp,
+    local_color,
+    moments,
+    pooling,
+    products,
+)
 from lrrspm.gpu import sift as gpu_sift
 from lrrspm.gpu.batches import Batch, Grids
 from lrrspm.gpu.encoding import DeviceChannels
@@ -37,7 +47,7 @@ def launches(monkeypatch):
     found: list[Any] = []
     for module in (batches, gpu_sift, lbp, local_color, pooling):
         monkeypatch.setattr(module, "has_kernels", lambda tensor: True)
-    for module in (kernels, histograms, moments, products):
+    for module in (cells, kernels, histograms, moments, products):
         for name, value in vars(module).copy().items():
             if type(value).__module__.startswith("triton.runtime"):
                 monkeypatch.setattr(module, name, Recorded(name, found))
@@ -96,7 +106,7 @@ def test_tiles_are_those_of_the_kernels():
     assert {
         "_smooth_columns": kernels._SUMS, "_smooth_rows": kernels._SUMS,
         "_orientations": kernels._PIXELS, "_sum_rows": kernels._SUMS,
-        "_sum_columns": kernels._PATCHES, "_add_members": kernels._PIXELS,
+        "_sum_columns": kernels._PATCHES, "_add_members": cells._NUMBERS,
         "_patterns": histograms._PIXELS, "_block_histograms": histograms._BLOCKS,
         "_sum_cells": histograms._PATCHES, "_statistics": histograms._VALUES,
         "_sort_halves": products._SORTED, "_sum_moments": moments._TILES[0],

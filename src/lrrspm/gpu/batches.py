@@ -199,7 +199,7 @@ def find_members(batch: Batch, kinds: Sequence[Grids], pyramid: SpatialPyramid) 
     :func:`lrrspm.descriptors.places`, with the same bits.
     """
     if has_kernels(batch.pixels):
-        from .kernels import list_members
+        from .cells import list_members
 
         return Members(*list_members(batch.about, kinds, pyramid.shape))
     n_rows, n_columns = pyramid.shape
