@@ -144,7 +144,8 @@ class Grids:
         self.corners: NDArray[np.int64] = np.stack([grid.top, grid.left], 1)
         self.counts: NDArray[np.int64] = np.stack([grid.ny, grid.nx], 1)
         self.largest: tuple[int, int] = tuple(self.padded.max(0).tolist())
-        self.ny, self.nx = (int(n) for n in self.counts.max(0))
+        self.ny: int = int(self.counts[:, 0].max())
+        self.nx: int = int(self.counts[:, 1].max())
         self.sides: tuple[int, int] = (self.ny - 1) * step + size, (self.nx - 1) * step + size
 
     @property
