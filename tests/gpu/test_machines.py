@@ -172,6 +172,29 @@ def test_kernels_are_launched_where_their_tensor_is(monkeypatch):
     assert all(hasattr(one, "__wrapped__") for one in entries)
 
 
+def test_tiles_fit_into_shared_memory(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton", reason="Triton is not installed")
+    from lrrspm.gpu import products
+
+    device = torch.device("cpu")
+    tiles = [
+        (one[parts], parts, m)
+        for one in (products._CODE_TILES, products._MANY_CODE_TILES, products._NEAREST_TILES)
+        for parts in (1, 3)
+        for m in (64, 128)
+    ]
+    # An H200 has 227 KB, and keeps the tiles that are fastest there; others have 99.
+    monkeypatch.setattr(products, "_shared_memory", lambda _: 232448)
+    assert all(products.fitting(*one, device) == one[0] for one in tiles)
+    monkeypatch.setattr(products, "_shared_memory", lambda _: 101376)
+    for one, parts, m in tiles:
+        held, passing, _, stages = products.fitting(one, parts, m, device)
+        halves = 2 if parts == 3 else 1
+        assert 2 * m * halves * (held + stages * passing) < 101376
+    assert products.fitting(products._CODE_TILES[3], 3, 128, device) == products._SMALL_TILES
+
+
 @pytest.mark.parametrize(("n", "m", "k"), [(5000, 64, 40), (3000, 20, 7), (600, 128, 300)])
 def test_codebooks(accelerator, monkeypatch, n, m, k):
     from lrrspm.gpu import executor

@@ -8,6 +8,7 @@ where 2^-11 is enough, as with tf32.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -26,8 +27,12 @@ _MANY_CODES, _MANY_CODE_TILES = 1024, {**_CODE_TILES, 3: (256, 64, 8, 3)}
 The second ones are for many atoms."""
 _NEAREST_TILES = {3: (128, 128, 8, 2), 1: (128, 128, 4, 2)}
 """Rows and centers per tile, warps and stages, likewise."""
+_SMALL_TILES = (64, 32, 4, 2)
+"""Tiles of both kernels for GPUs with less shared memory."""
 _SUMMED = 64
 _SORTED = 16
+_SPARE = 2**10
+"""Bytes of shared memory for other things."""
 
 
 def products_of_halves() -> tuple[int, torch.dtype]:
@@ -40,6 +45,24 @@ def products_of_halves() -> tuple[int, torch.dtype]:
     if word == "highest":
         return 3, torch.float16
     return 1, torch.bfloat16 if word == "medium" else torch.float16
+
+
+def fitting(
+    tiles: tuple[int, int, int, int], parts: int, m: int, device: torch.device
+) -> tuple[int, int, int, int]:
+    """Return tiles, or small ones where their halves of m values exceed the shared memory."""
+    held, passing, _, stages = tiles
+    needed = 2 * m * (2 if parts > 1 else 1) * (held + stages * passing) + _SPARE
+    return tiles if needed <= _shared_memory(device) else _SMALL_TILES
+
+
+@lru_cache(maxsize=16)
+def _shared_memory(device: torch.device) -> int:
+    """Bytes that a program may share."""
+    if device.type == "cpu":  # Triton's interpreter has no such limit
+        return 2**30
+    about = torch.cuda.get_device_properties(device)
+    return int(getattr(about, "shared_memory_per_block_optin", 2**30))  # older torch is silent
 
 
 class Halves(NamedTuple):
@@ -101,7 +124,7 @@ def pool_codes(
     high, low, scale = atoms
     k, kind, parts = len(high), high.dtype, 1 if low is None else 3
     tiles = _MANY_CODE_TILES if k >= _MANY_CODES else _CODE_TILES
-    n_atoms, n_patches, warps, stages = tiles[parts]
+    n_atoms, n_patches, warps, stages = fitting(tiles[parts], parts, m, values.device)
     count = triton.cdiv(most, n_patches)
     slots = cells * count * n_patches
     sorted_high = torch.empty((images, slots, m), dtype=kind, device=values.device)
@@ -212,8 +235,8 @@ def nearest(
     k = len(centers)
     products = products or products_of_halves()
     parts = products[0]
-    n_rows, n_centers, warps, stages = _NEAREST_TILES[parts]
     columns = max(16, triton.next_power_of_2(m))
+    n_rows, n_centers, warps, stages = fitting(_NEAREST_TILES[parts], parts, columns, values.device)
     padded = triton.cdiv(k, n_centers) * n_centers
     scale = scale_of(values) if scale is None else scale
     high, low, centers_scale = split(
