@@ -62,7 +62,7 @@ def _shared_memory(device: torch.device) -> int:
     if device.type == "cpu":  # Triton's interpreter has no such limit
         return 2**30
     about = torch.cuda.get_device_properties(device)
-    return int(getattr(about, "shared_memory_per_block_optin", 2**30))  # older torch is silent
+    return int(getattr(about, "shared_memory_per_block_optin", 2**30))  # ROCm is silent
 
 
 class Halves(NamedTuple):
