@@ -90,8 +90,7 @@ def test_planes_have_the_bits_of_the_loops(size, opponent, on_torch, images):
 
 
 def test_gradients_have_the_bits_of_the_loops(images):
-    import torch
-
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     from lrrspm.gpu.sift import gradients
 
     if not binding.get_host_cpu_features().get("fma", True):
