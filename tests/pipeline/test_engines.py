@@ -131,6 +131,12 @@ def test_processes_that_still_start_are_waited_for_when_interrupted():
             threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
         time.sleep(10)  # the interrupt may come after processes that start quickly
 
-    with pytest.raises(KeyboardInterrupt):
-        work()
+    interrupted = False
+    for _ in range(3):  # an interrupt that falls into a finalizer is lost
+        if not interrupted:
+            try:
+                work()
+            except KeyboardInterrupt:
+                interrupted = True
+    assert interrupted
     assert set(multiprocessing.active_children()) <= set(others)
