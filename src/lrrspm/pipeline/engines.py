@@ -48,7 +48,7 @@ WAITED_FOR = 5
 
 READING = 4
 """Chunks that threads read for a device at once: they take turns, and more get in each other's
-way. On 16 cores, 4 threads read twice as many photographs per second as 16."""
+way."""
 
 AHEAD = 16
 """Most chunks under way or done before the next result is taken: what a kill may lose."""
